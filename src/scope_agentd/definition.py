@@ -12,16 +12,27 @@ from scope_proto.scope.v1 import task_pb2
 if TYPE_CHECKING:  # an idle agent must not load numpy and Arrow
     from scope_bpf.catalogue.probe import Probe
     from scope_bpf.catalogue.target import Target
+    from scope_views.choice import Choice
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A probe, its target and all its options; `duration_s` is None for "until stopped"."""
+    """A probe, its target and all its options.
+
+    Attributes:
+        where: a filter on the rows; empty: all rows.
+        choice: the rows that it takes.
+        narrowed: the options of the tracer: those that nobody chose are such that it records what the filter reads.
+        duration_s: None: until stopped.
+    """
 
     probe: "Probe"
     target: "Target"
     options: Mapping[str, Any]
-    duration_s: float | None = None
+    where: str
+    choice: "Choice"
+    narrowed: Mapping[str, Any]
+    duration_s: float | None
 
     def message(self) -> task_pb2.Definition:
         """The definition as a message, with all options. Options with the value None are left out: no user can give
@@ -35,6 +46,7 @@ class Definition:
             probe=self.probe.name,
             target=task_pb2.Target(**{name: value for name, value in vars(self.target).items() if value}),
             options=json_format.ParseDict(options, struct_pb2.Struct()),
+            where=self.where,
         )
         if self.duration_s is not None:
             described.duration.FromNanoseconds(int(self.duration_s * 1e9))
@@ -46,13 +58,16 @@ def check_definition(wanted: task_pb2.Definition) -> Definition:
 
     Raises:
         InvalidDefinition: the probe is missing, or the duration is not positive.
+        InvalidFilter: the filter suits none of the streams that the task records.
         UnknownProbe, InvalidOption, InvalidTarget: the catalogue has no such probe or option, or a value is not
             allowed.
         TargetNotFound: the target does not exist.
     """
+    from scope_bpf.catalogue.described import described
     from scope_bpf.catalogue.target import target_of
     from scope_bpf.probes import probe_named
     from scope_catalogue.options import parse_options
+    from scope_views.choice import Choice
 
     if not wanted.probe:
         raise InvalidDefinition("probe: missing; give a name from ListProbes")
@@ -63,4 +78,6 @@ def check_definition(wanted: task_pb2.Definition) -> Definition:
     target = target_of({field.name: value for field, value in wanted.target.ListFields()})
     target.conditions()
     options = parse_options(probe.options, json_format.MessageToDict(wanted.options))
-    return Definition(probe, target, options, duration_s)
+    choice = Choice(wanted.where, described(probe).recorded(options))
+    narrowed = choice.narrowed(probe.name, probe.options, options)
+    return Definition(probe, target, options, wanted.where, choice, narrowed, duration_s)

@@ -64,11 +64,12 @@ def _final(told: record_pb2.Account, kernel: Account, sequenced: int) -> record_
     for reason, count in kernel.lost.items():
         lost[RING, reason] = max(count, lost.get((RING, reason), 0))
     # For a summary, the kernel counts only losses; the agent makes and counts the rows.
-    known = sequenced + sum(lost.values())
+    known = sequenced + told.left_out + sum(lost.values())
     emitted = max(kernel.emitted, told.emitted, known)
     if emitted > known:
         lost[AGENT, "killed"] = emitted - known
-    account = record_pb2.Account(emitted=emitted, incomplete=max(kernel.incomplete, told.incomplete))
+    incomplete = max(kernel.incomplete, told.incomplete)
+    account = record_pb2.Account(emitted=emitted, incomplete=incomplete, left_out=told.left_out)
     for (place, reason), count in sorted(lost.items()):
         account.lost.add(place=place, reason=reason, count=count)
     return account

@@ -97,6 +97,7 @@ class AgentCollector(Collector):
                 counts["incomplete"],
                 labels,
             ),
+            ("scope_left_out", "Rows that the filter of a task did not take", counts["left_out"], labels),
             ("scope_lost", "Events lost before they were spooled", counts["lost"], [*labels, "place", "reason"]),
         ):
             counter = CounterMetricFamily(name, meaning, labels=of)

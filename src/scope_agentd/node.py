@@ -67,4 +67,4 @@ def describe_node(state_dir: Path, machine: str) -> control_pb2.Node:
 def hello(node: control_pb2.Node) -> session_pb2.Hello:
     """The first message of a stream, with the current times of both clocks, and what tells this process from others."""
     ktime_ns, utc_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
-    return session_pb2.Hello(node=node, ktime_ns=ktime_ns, utc_ns=utc_ns, life=_LIFE)
+    return session_pb2.Hello(node=node, ktime_ns=ktime_ns, utc_ns=utc_ns, life=_LIFE, takes_where=True)

@@ -156,7 +156,7 @@ class Run:
         definition, pins = self.definition, self._surroundings.pins
         probe = definition.probe
         excluded, books = self._surroundings.excluded, pins.path(self.run_id)
-        tracer = Tracer(probe, definition.options, definition.target, excluded, books=books)
+        tracer = Tracer(probe, definition.narrowed, definition.target, excluded, books=books)
         try:
             pins.prepare(self.run_id, self._start_record(), tracer.streams_by_number)
             tracer.start()
@@ -175,7 +175,7 @@ class Run:
         from scope_agentd.pipeline.describe import Describer
         from scope_agentd.pipeline.record import Recorder
 
-        batcher = Batcher(self.run_id, self._task_id.bytes, self.books, Describer())
+        batcher = Batcher(self.run_id, self._task_id.bytes, self.books, Describer(), self.definition.choice)
         pins, spool = self._surroundings.pins, self._surroundings.spool
         self.progress.attach_point = tracer.attach_point
         self.progress.started_ns = time.time_ns()

@@ -2,11 +2,11 @@
 
 import threading
 from collections import Counter
-from typing import Literal
+from typing import Literal, get_args
 
 from scope_agentd.pipeline.books import Books
 
-Kind = Literal["emitted", "lost", "incomplete"]
+Kind = Literal["emitted", "lost", "left_out", "incomplete"]
 Counts = dict[Kind, Counter[tuple[str, ...]]]
 
 
@@ -19,7 +19,7 @@ class Totals:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._recording: dict[bytes, tuple[str, Books]] = {}
-        self._ended: Counts = {"emitted": Counter(), "lost": Counter(), "incomplete": Counter()}
+        self._ended: Counts = {kind: Counter() for kind in get_args(Kind)}
 
     def begin(self, run_id: bytes, probe: str, books: Books) -> None:
         """Adds a run that starts, with its books."""
@@ -43,6 +43,7 @@ class Totals:
 def _add(counts: Counts, probe: str, books: Books) -> None:
     for stream, account in books.accounts().items():
         counts["emitted"][probe, stream] += account.emitted
+        counts["left_out"][probe, stream] += account.left_out
         counts["incomplete"][probe, stream] += account.incomplete
         for loss in account.lost:
             counts["lost"][probe, stream, loss.place, loss.reason] += loss.count

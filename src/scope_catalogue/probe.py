@@ -1,6 +1,8 @@
 """A probe as data: what people choose and read of it, and its streams."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from scope_catalogue.guide import Guide
 from scope_catalogue.options import Option
@@ -16,3 +18,8 @@ class DescribedProbe:
     options: tuple[Option, ...]
     streams: tuple[DescribedStream, ...]
     guide: Guide = field(default_factory=Guide)
+
+    def recorded(self, options: Mapping[str, Any]) -> tuple[DescribedStream, ...]:
+        """The streams that a task has with these options, which are complete: those of its mode, and states."""
+        mode = options.get("mode")
+        return tuple(stream for stream in self.streams if mode in (None, stream.mode) or stream.latest)

@@ -311,10 +311,11 @@ class Point(TypedDict):
 
 
 class Part(TypedDict):
-    """A probe with options."""
+    """A probe with options and a filter."""
 
     probe: str
     options: NotRequired[dict[str, bool | float | str | list[str]] | None]
+    where: NotRequired[str | None]
 
 
 class Target(TypedDict):
@@ -571,6 +572,7 @@ class TemplatePart(TypedDict):
 
     probe: str
     options: dict[str, bool | float | str | list[str]]
+    where: str | None
 
 
 class ThreadTime(TypedDict):
@@ -679,11 +681,12 @@ class AuditEntries(TypedDict):
 
 
 class Books(TypedDict):
-    """Event counts of a stream: emitted = stored + lost + under way."""
+    """Event counts of a stream: emitted = stored + lost + left out + under way."""
 
     stream: str
     emitted: int
     stored: int
+    left_out: int
     under_way: int
     lost: list[Loss]
 
@@ -781,6 +784,7 @@ class TaskWish(TypedDict):
     duration: NotRequired[float | None]
     probe: str
     options: NotRequired[dict[str, bool | float | str | list[str]] | None]
+    where: NotRequired[str | None]
     node: NotRequired[str | None]
 
 
@@ -920,6 +924,7 @@ class Task(TypedDict):
     notes: list[str]
     target: dict[str, int | str]
     options: dict[str, bool | float | str | list[str]]
+    where: str | None
     duration: float | None
     streams: list[Books]
     runs: list[Run]

@@ -29,6 +29,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_filter(parser: argparse.ArgumentParser) -> None:
+    """Adds --where."""
+    parser.add_argument(
+        "--where", metavar="FILTER", help="record only rows that meet it, such as 'ret < 0 and duration > 1ms'"
+    )
+
+
 def positional_option(arguments: argparse.Namespace) -> str:
     """The option of the probes that takes words after their names; empty if they have none, or are unknown."""
     from scope_catalogue.catalogue import probe_named
@@ -66,3 +73,13 @@ def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
             raise UsageError(f"option '{name}' is given twice, as '{options[name]}' and as '{arguments.words[0]}'")
         options[name] = arguments.words
     return options
+
+
+def given_part(arguments: argparse.Namespace, probe: str) -> dict[str, Any]:
+    """A probe with the options and the filter that were given, as the API takes it.
+
+    Raises:
+        UsageError: an option has no value, or is given twice.
+    """
+    where = {} if arguments.where is None else {"where": arguments.where}
+    return {"probe": probe, "options": given_options(arguments), **where}

@@ -8,9 +8,11 @@ from typing import Any
 
 from tests.chaos.world import PATIENCE_S, Load, World
 
+_EVERY, _LAST_TAKEN = 3, 1800
+TAKEN = f"arg1 in ({', '.join(map(str, range(_EVERY, _LAST_TAKEN + 1, _EVERY)))})"  # a filter of calls by their numbers
 EVENTS_AN_ALLOCATION = 4  # cudaMalloc and cudaFree, and the driver call inside each
 _RUNS = """
-SELECT t.task_id::text, r.run_id::text, b.stream, b.emitted, b.stored, b.lost, b.under_way, b.closed
+SELECT t.task_id::text, r.run_id::text, b.stream, b.emitted, b.stored, b.lost, b.left_out, b.under_way, b.closed
 FROM scope.books b JOIN scope.runs r USING (run_id) JOIN scope.tasks t ON t.task_id = b.task_id ORDER BY 1, 2, 3"""
 
 _LOSSES = """
@@ -20,7 +22,7 @@ WHERE r.run_id = %s AND l.stream = %s GROUP BY 1, 2 ORDER BY 1, 2"""
 
 def books(world: World) -> list[dict[str, Any]]:
     """The books of every run and stream."""
-    names = ("task", "run", "stream", "emitted", "stored", "lost", "under_way", "closed")
+    names = ("task", "run", "stream", "emitted", "stored", "lost", "left_out", "under_way", "closed")
     return [dict(zip(names, row, strict=True)) for row in world.query(_RUNS)]
 
 
@@ -32,11 +34,12 @@ def all_closed(world: World) -> bool:
 
 
 def check_books(world: World) -> None:
-    """Checks that emitted = stored + lost, and that every row counted as stored exists."""
+    """Checks that emitted = stored + lost + left out, and that every row counted as stored exists."""
     for one in books(world):
         told = f"{one}; lost: {world.query(_LOSSES, one['run'], one['stream'])}"
         assert one["under_way"] == 0, told
-        assert min(one["emitted"], one["stored"], one["lost"]) >= 0, told
+        assert one["emitted"] == one["stored"] + one["lost"] + one["left_out"], told
+        assert min(one["emitted"], one["stored"], one["lost"], one["left_out"]) >= 0, told
         rows = world.query(
             f"SELECT count(*), count(DISTINCT (e.batch, e.ordinal)) FROM scope.{one['stream']} e"
             " WHERE e.batch IN (SELECT b.id FROM store.batches b JOIN store.runs r ON r.id = b.run"
@@ -72,6 +75,26 @@ def check_calls(world: World, load: Load, lived_on: bool) -> None:
     assert emitted <= load.calls
     if lived_on:
         assert emitted == load.calls, f"{emitted} emitted, {load.calls} made"
+
+
+def check_left_out(world: World, load: Load, lived_on: bool) -> None:
+    """Checks of a load that is watched with the filter `TAKEN`: only calls that it takes are stored, no other call is
+    counted as left out, and with `lived_on` every other one is."""
+    taken = min(load.calls, _LAST_TAKEN) // _EVERY
+    stored, wrong, left_out = world.query(
+        "SELECT count(*), count(*) FILTER (WHERE arg1 %% %s <> 0 OR arg1 > %s),"
+        " (SELECT coalesce(sum(b.left_out), 0) FROM scope.books b JOIN scope.tasks t USING (task_id)"
+        "  WHERE (t.definition #>> '{target,pid}')::int = %s)"
+        " FROM scope.syscall WHERE pid = %s",
+        _EVERY,
+        _LAST_TAKEN,
+        load.pid,
+        load.pid,
+    )[0]
+    assert (stored <= taken, wrong) == (True, 0)
+    assert left_out <= load.calls - taken
+    if lived_on:
+        assert left_out == load.calls - taken, f"{left_out} left out, {load.calls} calls made, {taken} taken"
 
 
 def check_learnt(world: World) -> None:

@@ -59,7 +59,7 @@ def folder() -> Iterator[Path]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_event_is_accounted_for(seed: int, programs: Path, cluster: Path, folder: Path) -> None:
-    """In every run, emitted = stored + lost, and no row is duplicated or wrong. Nothing stays attached.
+    """In every run, emitted = stored + lost + left out, and no row is duplicated or wrong. Nothing stays attached.
 
     If no fault ended the agent, every call, allocation and exec of the loads was emitted.
     """
@@ -81,7 +81,9 @@ def _play(world: World, seed: int) -> None:
     idle = account.open_files(world)
     loads = [world.start_load("load", 1000, 20, 50), world.start_load("load", 20_000, 1000, 10)]
     stacks = world.start_load("allocations", 2000, 7)
+    filtered = world.start_load("load", 2000, 20, 10**9)
     tasks = [world.start_task("syscalls", load.pid, names="lseek") for load in loads]
+    tasks.append(world.start_task("syscalls", filtered.pid, account.TAKEN, names="lseek"))
     tasks.append(world.start_task("cuda", stacks.pid))
     tasks += [world.start_task("process", load.pid) for load in loads]
     tasks.append(world.start_task("sched", loads[0].pid, mode="summary", interval_ms=200))
@@ -102,6 +104,8 @@ def _play(world: World, seed: int) -> None:
     for load in loads:
         account.check_calls(world, load, lived_on)
         account.check_programs(world, load, lived_on)
+    account.check_calls(world, filtered, lived_on)
+    account.check_left_out(world, filtered, lived_on)
     account.check_allocations(world, stacks, lived_on)
     assert not account.left_open(world, idle)
     for part in (world.server, world.agent):

@@ -229,9 +229,9 @@ class World:
         self._cleanup.callback(load.end)
         return load
 
-    def start_task(self, probe: str, pid: int, **options: Any) -> str:
+    def start_task(self, probe: str, pid: int, where: str | None = None, **options: Any) -> str:
         """Starts a task at the server; returns the task's id once it records."""
-        body = {"probe": probe, "target": {"pid": pid}, "options": options}
+        body = {"probe": probe, "target": {"pid": pid}, "options": options, "where": where}
         task = self.client.post("tasks", body=body)
         assert task["state"] == "running", task
         return str(task["task_id"])

@@ -24,7 +24,7 @@ DASHBOARD = Dashboard(
                 stat(
                     "Under way",
                     Sql(f"SELECT coalesce(sum(under_way), 0)::bigint AS under_way FROM scope.books WHERE {TASK}"),
-                    about="Emitted by a kernel, and neither stored nor counted as lost yet.",
+                    about="Emitted by a kernel, and not counted as stored, lost or left out yet.",
                 ),
                 stat("Database", PromQL("min(scope_server_database_up)", "up")),
                 stat("Connected agents", PromQL("sum(scope_server_sessions)", "agents")),
@@ -35,12 +35,13 @@ DASHBOARD = Dashboard(
                         (
                             Sql(
                                 "SELECT stream, sum(emitted)::bigint AS emitted, sum(stored)::bigint AS stored,"
-                                " sum(lost)::bigint AS lost, sum(under_way)::bigint AS under_way,"
+                                " sum(lost)::bigint AS lost, sum(left_out)::bigint AS left_out,"
+                                " sum(under_way)::bigint AS under_way,"
                                 f" sum(incomplete)::bigint AS incomplete FROM scope.books WHERE {TASK}"
                                 " GROUP BY stream ORDER BY emitted DESC"
                             ),
                         ),
-                        "emitted = stored + lost + under way",
+                        "emitted = stored + lost + left out + under way",
                     )
                 ),
             ),

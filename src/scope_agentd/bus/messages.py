@@ -37,6 +37,7 @@ def messages(source: Source, record: record_pb2.Record) -> Iterator[Message]:
             events_before=batch.events_before + first,
             emitted=batch.account.emitted,
             lost=lost_of(batch.account),
+            left_out=batch.account.left_out,
             boot_to_utc_ns=batch.boot_to_utc_ns,
             events=part.num_rows,
             columns={name: packed(values) for name, values in zip(part.schema.names, part.columns, strict=True)},

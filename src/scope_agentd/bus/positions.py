@@ -71,6 +71,7 @@ class _Run:
             events_before=at.events,
             emitted=at.account.emitted,
             lost=lost_of(at.account),
+            left_out=at.account.left_out,
             boot_to_utc_ns=at.boot_to_utc_ns,
             ended=self.ended,
         )

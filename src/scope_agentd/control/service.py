@@ -12,7 +12,7 @@ from scope_agentd.control.messages import task_id_of, task_message
 from scope_agentd.errors import InvalidDefinition, TaskConflict, TooMuchMemory, UnknownTask
 from scope_agentd.tasks import Tasks
 from scope_bpf.errors import NotSupported, ScopeBpfError, TargetNotFound
-from scope_catalogue.errors import InvalidOption, InvalidTarget, UnknownProbe
+from scope_catalogue.errors import InvalidFilter, InvalidOption, InvalidTarget, UnknownProbe
 from scope_proto.scope.v1 import control_pb2
 from scope_proto.scope.v1.control_pb2_grpc import AgentControlServicer
 from scope_wire.identity import caller_of
@@ -25,6 +25,7 @@ _STATUS: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (TooMuchMemory, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (UnknownProbe, grpc.StatusCode.INVALID_ARGUMENT),
     (InvalidOption, grpc.StatusCode.INVALID_ARGUMENT),
+    (InvalidFilter, grpc.StatusCode.INVALID_ARGUMENT),
     (InvalidTarget, grpc.StatusCode.INVALID_ARGUMENT),
     (InvalidDefinition, grpc.StatusCode.INVALID_ARGUMENT),
     (TargetNotFound, grpc.StatusCode.FAILED_PRECONDITION),

@@ -10,6 +10,7 @@ from scope_bpf.capture.clock import boot_ns, boot_to_utc_ns
 from scope_bpf.capture.columns import to_arrow
 from scope_catalogue.stream import fingerprint
 from scope_proto.scope.v1 import record_pb2
+from scope_views.choice import Choice
 from scope_wire.limits import RECORD_BYTES
 
 MOST_BYTES = (
@@ -18,10 +19,15 @@ MOST_BYTES = (
 
 
 class Batcher:
-    """Builds a run's records. Each stream's batches are numbered from 1. For one thread."""
+    """Builds a run's records. Each stream's batches are numbered from 1. For one thread.
 
-    def __init__(self, run_id: bytes, task_id: bytes, books: Books, describer: Describer) -> None:
+    Args:
+        choice: the rows that the task's filter takes.
+    """
+
+    def __init__(self, run_id: bytes, task_id: bytes, books: Books, describer: Describer, choice: Choice) -> None:
         self._run_id, self._task_id, self._books, self._describer = run_id, task_id, books, describer
+        self._choice = choice
         self._sequences = dict.fromkeys(books.streams, 0)
         self._fingerprints: dict[str, str] = {}
         self._told: dict[str, record_pb2.Account] = {}
@@ -32,16 +38,19 @@ class Batcher:
         return dict(self._sequences)
 
     def build(self, raw: Batch) -> Iterator[record_pb2.Record]:
-        """The records of a batch: one, or several if the compressed batch is too large for one record.
+        """The records of a batch: one, several if the compressed batch is too large for one record, or none if the
+        filter takes no row.
 
-        A single row that is too large is counted as lost.
+        A single row that is too large is counted as lost, and rows that the filter does not take as left out.
 
         Raises:
             KernelError, pyarrow.ArrowException: the remaining rows cannot be converted to columns.
         """
         stream = raw.stream.name
         self._describer.notice(raw)
-        for columns, ipc in compressed(to_arrow(raw), MOST_BYTES):
+        chosen = self._choice.of(stream, to_arrow(raw))
+        self._books.leave_out(stream, raw.count - chosen.num_rows)
+        for columns, ipc in compressed(chosen, MOST_BYTES) if chosen.num_rows else ():
             if ipc is None:
                 self._books.lose(stream, BATCH, "too_large", columns.num_rows)
                 continue

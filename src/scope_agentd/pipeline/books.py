@@ -1,4 +1,4 @@
-"""A run's books: per stream, how many events were emitted, lost, and numbered for sending."""
+"""A run's books: per stream, how many events were emitted, lost, left out, and numbered for sending."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -17,6 +17,7 @@ class Books:
         self._kernel: Mapping[str, Account] = {}
         self._lost: dict[str, dict[tuple[str, str], int]] = {}
         self._sequenced = dict.fromkeys(streams, 0)
+        self._left_out = dict.fromkeys(self._sequenced, 0)
 
     @property
     def streams(self) -> list[str]:
@@ -34,6 +35,11 @@ class Books:
             lost = self._lost.setdefault(stream, {})
             lost[place, reason] = lost.get((place, reason), 0) + count
 
+    def leave_out(self, stream: str, count: int) -> None:
+        """Counts rows that the task's filter did not take."""
+        with self._lock:
+            self._left_out[stream] += count
+
     def sequence(self, stream: str, count: int) -> None:
         """Counts events that got a sequence number; from now on the spool, then the server, account for them."""
         with self._lock:
@@ -48,7 +54,7 @@ class Books:
         """Counts all other emitted events as lost, at the end of the run: they were not read in time."""
         for stream in self._sequenced:
             account = self.account(stream)
-            rest = account.emitted - sum(loss.count for loss in account.lost) - self._sequenced[stream]
+            rest = account.emitted - unnumbered(account) - self._sequenced[stream]
             if rest > 0:
                 self.lose(stream, AGENT, "unread", rest)
 
@@ -56,7 +62,9 @@ class Books:
         """The current account of a stream."""
         with self._lock:
             kernel = self._kernel.get(stream, Account())
-            account = record_pb2.Account(emitted=kernel.emitted, incomplete=kernel.incomplete)
+            account = record_pb2.Account(
+                emitted=kernel.emitted, incomplete=kernel.incomplete, left_out=self._left_out[stream]
+            )
             lost = {(RING, reason): count for reason, count in kernel.lost.items()} | self._lost.get(stream, {})
         for (place, reason), count in sorted(lost.items()):
             account.lost.add(place=place, reason=reason, count=count)
@@ -65,3 +73,8 @@ class Books:
     def accounts(self) -> dict[str, record_pb2.Account]:
         """The current accounts of all streams."""
         return {stream: self.account(stream) for stream in self._sequenced}
+
+
+def unnumbered(account: record_pb2.Account) -> int:
+    """Events that got no sequence number: they were lost before, or left out."""
+    return account.left_out + sum(loss.count for loss in account.lost)

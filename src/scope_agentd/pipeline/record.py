@@ -59,9 +59,10 @@ class Recorder:
                 log.error("rows cannot be read", extra={"stream": raw.stream.name, "reason": str(error)})
 
     def _accounted(self, stream: str) -> int:
-        """Rows of a stream that got a sequence number or were counted as lost while batching."""
-        lost = (loss.count for loss in self._books.account(stream).lost if loss.place == BATCH)
-        return self._books.sequenced()[stream] + sum(lost)
+        """Rows of a stream that got a sequence number, or were counted as left out or lost while batching."""
+        account = self._books.account(stream)
+        lost = (loss.count for loss in account.lost if loss.place == BATCH)
+        return self._books.sequenced()[stream] + account.left_out + sum(lost)
 
     def _tell_accounts(self) -> None:
         if time.monotonic() < self._accounts_due:

@@ -3,7 +3,15 @@
 import argparse
 from typing import TYPE_CHECKING, Any, cast
 
-from scope_cli.definition import add_options, add_target, given_options, given_target, positional_option
+from scope_cli.definition import (
+    add_filter,
+    add_options,
+    add_target,
+    given_options,
+    given_part,
+    given_target,
+    positional_option,
+)
 from scope_cli.errors import UsageError
 from scope_cli.labels import label
 
@@ -35,6 +43,7 @@ def register(subcommands: Any) -> None:
     add_target(parser)
     parser.add_argument("--duration", type=float, metavar="S", help="stop after this many seconds")
     add_options(parser)
+    add_filter(parser)
     parser.set_defaults(run=run, takes_words=positional_option)
 
 
@@ -52,7 +61,7 @@ def _start_task(arguments: argparse.Namespace) -> None:
     from scope_cli.tasks import task_remarks
 
     node = {} if arguments.node == "local" else {"node": arguments.node}
-    body = {"probe": arguments.probe, "options": given_options(arguments), **_watched(arguments), **node}
+    body = {**given_part(arguments, arguments.probe), **_watched(arguments), **node}
     task = Client().start_task(
         cast("TaskWish", body)
     )  # answers when the task records, or with the reason why it does not yet
@@ -84,11 +93,10 @@ def _group_wish(arguments: argparse.Namespace) -> "GroupWish":
         where: dict[str, Any] = {"selector": dict(_label(text) for text in arguments.node.split(","))}
     else:
         where = {} if arguments.node == "local" else {"nodes": [arguments.node]}
-    options = given_options(arguments)
     if not arguments.probe.startswith(_TEMPLATE):
-        what: dict[str, Any] = {"parts": [{"probe": one, "options": options} for one in arguments.probe.split(",")]}
-    elif options:
-        raise UsageError("a template has its own options; keep another template: POST /api/v1/templates")
+        what: dict[str, Any] = {"parts": [given_part(arguments, probe) for probe in arguments.probe.split(",")]}
+    elif given_options(arguments) or arguments.where is not None:
+        raise UsageError("a template has its own options and filters; keep another template: POST /api/v1/templates")
     else:
         what = {"template": arguments.probe.removeprefix(_TEMPLATE)}
     return cast("GroupWish", {**what, **where, **_watched(arguments)})

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any, cast
 
-from scope_cli.definition import add_options, given_options, positional_option
+from scope_cli.definition import add_filter, add_options, given_part, positional_option
 
 if TYPE_CHECKING:
     from scope_cli.api import NewTemplate
@@ -17,9 +17,10 @@ def register(subcommands: Any) -> None:
     topics = parser.add_subparsers(metavar="TOPIC")
     keep = topics.add_parser("keep", help="keep a template, or replace your own of this name")
     keep.add_argument("name", metavar="NAME")
-    keep.add_argument("probe", metavar="PROBE,...", help="its probes; all get the same options")
+    keep.add_argument("probe", metavar="PROBE,...", help="its probes; all get the same options and filter")
     keep.add_argument("--meaning", default="", metavar="TEXT", help="what one learns with it")
     add_options(keep)
+    add_filter(keep)
     keep.set_defaults(run=run_keep, takes_words=positional_option)
     delete = topics.add_parser("delete", help="delete a template")
     delete.add_argument("name", metavar="NAME")
@@ -46,8 +47,7 @@ def run_keep(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
     from scope_cli.printable import print_line
 
-    options = given_options(arguments)
-    parts = [{"probe": probe, "options": options} for probe in arguments.probe.split(",")]
+    parts = [given_part(arguments, probe) for probe in arguments.probe.split(",")]
     wish = {"name": arguments.name, "meaning": arguments.meaning, "parts": parts}
     print_line(Client().keep_template(cast("NewTemplate", wish))["name"])
 

@@ -7,8 +7,8 @@ from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.tracer import Tracer
 from scope_catalogue.stream import DescribedStream
-from scope_cli.trace.choice import Choice
 from scope_cli.trace.sink import Sinks
+from scope_views.choice import Choice
 
 POLL_MS = 100
 
@@ -65,7 +65,7 @@ class Recording:
             stream = self._streams[batch.stream.name]
             columns = self._sink.columns(stream)
             arrow = to_arrow(batch, self._choice.columns(stream, columns))
-            chosen = self._choice.of(stream, arrow)
+            chosen = self._choice.of(stream.name, arrow)
             with self._lock:
                 self._rows += batch.count
                 self._chosen += chosen.num_rows if arrow.num_columns else batch.count

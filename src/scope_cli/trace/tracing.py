@@ -16,7 +16,7 @@ from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.host import memory_bytes
 from scope_catalogue.options import parse_options
-from scope_cli.trace.choice import Choice
+from scope_views.choice import Choice
 
 WAITING_SHARE = 8  # of the memory: what waits for slow outputs may take this part before events are lost
 
@@ -55,8 +55,8 @@ class Tracing:
             for stream in probe.streams_of(probe.mode_of(chosen))
             if not stream.internal
         ]
-        self.choice = Choice(where, self.streams, by)
-        self._probes = [(probe, self.choice.narrowed(probe, chosen)) for probe, chosen in parsed]
+        self.choice = Choice(where, [stream for stream, _ in self.streams], by)
+        self._probes = [(probe, self.choice.narrowed(probe.name, probe.options, chosen)) for probe, chosen in parsed]
         self._target = target
         self.command: HeldCommand | None = None
         self.tracers: list[Tracer] = []

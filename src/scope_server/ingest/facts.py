@@ -42,7 +42,14 @@ def account(stream: str, told: record_pb2.Account, time_ns: int) -> Account:
         if loss.place in (INGEST, SPOOL):
             raise Rejected("hostile", f"place '{loss.place}' is not allowed in an account")
         lost.append(Loss(_name(loss.place, "place"), _name(loss.reason, "reason"), _count(loss.count)))
-    return Account(_name(stream, "stream"), _count(told.emitted), _count(told.incomplete), tuple(lost), time_ns)
+    return Account(
+        _name(stream, "stream"),
+        emitted=_count(told.emitted),
+        incomplete=_count(told.incomplete),
+        left_out=_count(told.left_out),
+        lost=tuple(lost),
+        time_ns=time_ns,
+    )
 
 
 def accounts(told: record_pb2.Accounts, machine: Machine, clock: Clock) -> tuple[Account, ...]:

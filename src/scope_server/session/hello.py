@@ -25,6 +25,7 @@ class Caller:
         life: random, of the agent's process; empty: the agent is older.
         boot_to_utc_ns: added to the machine's CLOCK_BOOTTIME, it gives the server's time, at the Hello; whole µs.
         clock_ahead_ns: the machine's clock minus the server's clock.
+        takes_where: the agent applies the filters of tasks; an older one does not know them.
     """
 
     machine_id: str
@@ -39,6 +40,7 @@ class Caller:
     booted: datetime | None
     boot_to_utc_ns: int
     clock_ahead_ns: int
+    takes_where: bool
 
 
 def caller_of(hello: Hello) -> Caller:
@@ -73,6 +75,7 @@ def caller_of(hello: Hello) -> Caller:
         booted=moment(node.booted) if node.HasField("booted") else None,
         boot_to_utc_ns=(time.time_ns() - hello.ktime_ns) // 1000 * 1000,
         clock_ahead_ns=ahead(hello.utc_ns),
+        takes_where=hello.takes_where,
     )
 
 

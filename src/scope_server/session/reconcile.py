@@ -168,7 +168,7 @@ class Reconciler:
                 continue
             session.stored_number = session.number = number
             session.told = wanted[session.machine.key]
-            session.wish(_message(number, session.told, session.clock_ahead_ns))
+            session.wish(_message(number, session))
 
     async def _close_forgotten(self) -> None:
         """Closes forgotten runs of machines that have no records waiting to be written."""
@@ -192,9 +192,12 @@ def _groups(sessions: list[Session]) -> list[list[Session]]:
     return [sessions[first : first + _GROUP] for first in range(0, len(sessions), _GROUP)]
 
 
-def _message(number: int, wanted: list[dict[str, Any]], clock_ahead_ns: int) -> session_pb2.Wanted:
+def _message(number: int, session: Session) -> session_pb2.Wanted:
+    """What the session's agent is told: without tasks with a filter, if it would record all rows instead."""
     message = session_pb2.Wanted(number=number)
-    for row in wanted:
+    for row in session.told or ():
+        if row["definition"].get("where") and not session.takes_where:
+            continue
         task = message.tasks.add(task_id=row["task_id"])
         try:
             json_format.ParseDict(row["definition"], task.definition, ignore_unknown_fields=True)
@@ -202,7 +205,7 @@ def _message(number: int, wanted: list[dict[str, Any]], clock_ahead_ns: int) -> 
             log.error("the database has a task that is none", extra={"task": row["task_id"], "reason": str(error)})
             del message.tasks[-1]
             continue
-        if (deadline := _theirs(row["deadline"], clock_ahead_ns)) is not None:
+        if (deadline := _theirs(row["deadline"], session.clock_ahead_ns)) is not None:
             task.deadline.FromDatetime(deadline)
     return message
 

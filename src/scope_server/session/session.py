@@ -25,6 +25,7 @@ class Session:
         holder: of the certificate that began it.
         life: of the agent's process.
         clock_ahead_ns: the machine's clock minus ours, at the last report.
+        takes_where: whether the agent applies the filters of tasks.
         spool: size of the agent's spool at the last report.
         reported: whether the first report has arrived.
         open_runs: open runs in the first report.
@@ -40,7 +41,7 @@ class Session:
 
     def __init__(self, machine: Machine, holder: Holder, caller: Caller) -> None:
         self.machine, self.holder, self.hostname, self.life = machine, holder, caller.hostname, caller.life
-        self.clock_ahead_ns = caller.clock_ahead_ns
+        self.clock_ahead_ns, self.takes_where = caller.clock_ahead_ns, caller.takes_where
         self.spool: session_pb2.Spool | None = None
         self.open_runs: frozenset[str] = frozenset()
         self.acknowledged: tuple[Acknowledged, ...] = ()

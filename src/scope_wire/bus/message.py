@@ -38,7 +38,8 @@ class Message:
         events: number of rows.
         emitted: events that the kernel emitted up to this batch.
         lost: those of them that were lost before they had a number, by place and reason: {"ring/ring_full": 7}.
-        ended: whether the run has ended; then emitted = events_before + all of `lost`.
+        left_out: those of them that the task's filter did not take: they have no number.
+        ended: whether the run has ended; then emitted = events_before + all of `lost` + left_out.
         boot_to_utc_ns: added to a `ktime_ns`, it gives nanoseconds since 1970 UTC.
         columns: by name, see `scope_wire.bus.columns`; empty if there are no rows.
     """
@@ -52,6 +53,7 @@ class Message:
     emitted: int
     lost: Mapping[str, int]
     boot_to_utc_ns: int
+    left_out: int = 0
     events: int = 0
     ended: bool = False
     columns: Mapping[str, Any] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class Message:
         try:
             said = msgpack.unpackb(frame)
             if said["version"] == VERSION:
-                return cls(**{one.name: said[one.name] for one in fields(cls)})
+                return cls(**{one.name: said[one.name] for one in fields(cls) if one.name in said})
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedMessage(f"a message of the local bus cannot be read: {error!r}") from None
         raise DamagedMessage(f"the agent's local bus has version {said['version']}, not {VERSION}; use its `scope`")

@@ -22,8 +22,10 @@ from scope_proto.scope.v1 import control_pb2, task_pb2
 SPIN = "import os\nfor _ in range({}): os.getppid()"
 
 
-def definition(probe: str = "syscalls", pid: int | None = None, duration_s: float | None = None, **options: Any) -> Any:
-    message = task_pb2.Definition(probe=probe, target=task_pb2.Target(pid=pid))
+def definition(
+    probe: str = "syscalls", pid: int | None = None, duration_s: float | None = None, where: str = "", **options: Any
+) -> Any:
+    message = task_pb2.Definition(probe=probe, target=task_pb2.Target(pid=pid), where=where)
     json_format.ParseDict(options, message.options)
     if duration_s is not None:
         message.duration.FromNanoseconds(int(1e9 * duration_s))

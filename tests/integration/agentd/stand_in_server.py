@@ -41,7 +41,7 @@ class Stream:
 
     @property
     def balance(self) -> int:
-        return self.account.emitted - self.stored - sum(self.lost.values())
+        return self.account.emitted - self.stored - sum(self.lost.values()) - self.account.left_out
 
 
 @dataclass

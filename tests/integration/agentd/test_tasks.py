@@ -90,6 +90,36 @@ async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent
     assert server.callers == {f"scope:machine/{server.hellos[0].node.machine_id}"}
 
 
+async def test_a_filter_leaves_rows_out(start_agent: StartAgent, server: StandInServer) -> None:
+    """Of a workload of known counts, exactly the calls that meet the task's filter are sent, also after a restart of
+    the agent; the others are counted as left out. A filter by name alone is the kernel's: it leaves out nothing."""
+    calls = "import os\nfor _ in range(10_007): os.getppid(), os.getpgid(0)\n"
+    commands = [HeldCommand([sys.executable, "-S", "-c", calls]) for _ in range(2)]
+    wanted = [request(pid=command.pid, names="getppid,getpgid", where="name = getpgid") for command in commands]
+    async with start_agent() as agent:
+        with pytest.raises(grpc.aio.AioRpcError, match="no column 'nam'"):
+            await start(agent, request(where="nam = getpgid"))
+        kernels = await start(agent, request(pid=commands[0].pid, where="name = getpgid"))
+        tasks = [await start(agent, one) for one in wanted]
+        await run_to_end(commands[0])
+        await stop(agent, kernels.task_id)
+        await stop(agent, tasks[0].task_id)
+    stream = server.of(tasks[0].task_id).stream("syscall")
+    assert (stream.account.emitted, stream.stored, stream.account.left_out, stream.lost) == (20_014, 10_007, 10_007, {})
+    assert {row["name"] for row in server.of(tasks[0].task_id).rows("syscall")} == {"getpgid"}
+    stream = server.of(kernels.task_id).stream("syscall")
+    assert (stream.account.emitted, stream.stored, stream.account.left_out) == (10_007, 10_007, 0)
+    async with start_agent() as agent:
+        async with asyncio.timeout(60):
+            while (await tasks_of(agent))[tasks[1].task_id].run.state != task_pb2.TASK_STATE_RUNNING:
+                await asyncio.sleep(0.05)
+        await run_to_end(commands[1])
+        ended = await stop(agent, tasks[1].task_id)
+    assert ended.definition.where == "name = getpgid"
+    stream = next(run for run in server.of_all(tasks[1].task_id) if run.stream("syscall").stored).stream("syscall")
+    assert (stream.account.emitted, stream.stored, stream.account.left_out, stream.lost) == (20_014, 10_007, 10_007, {})
+
+
 async def test_who_did_it_is_told_and_sent(start_agent: StartAgent, server: StandInServer) -> None:
     """Tasks and records have the names of the persons who started and stopped them, also after a restart of the agent;
     only the first stop counts."""

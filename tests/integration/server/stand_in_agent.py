@@ -38,6 +38,7 @@ class StandInAgent:
         next_ms: when it says that its next report will come; 0: it does not say it.
         ahead_ns: how far the agent's clock is ahead, in ns.
         life: tells its process from others; empty: it is an older agent.
+        takes_where: whether it applies the filters of tasks.
     """
 
     def __init__(self, hostname: str = "stand-in", machine_id: str = MACHINE) -> None:
@@ -55,6 +56,7 @@ class StandInAgent:
         self.next_ms = 0
         self.ahead_ns = 0
         self.life = b""
+        self.takes_where = True
         self.status: grpc.StatusCode | None = None  # status of the last stream that failed
         self.details = ""
         self._changed = asyncio.Event()
@@ -71,7 +73,10 @@ class StandInAgent:
             agent_version="0.1",
         )
         boottime = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        return session_pb2.Hello(node=node, ktime_ns=boottime, utc_ns=time.time_ns() + self.ahead_ns, life=self.life)
+        utc_ns = time.time_ns() + self.ahead_ns
+        return session_pb2.Hello(
+            node=node, ktime_ns=boottime, utc_ns=utc_ns, life=self.life, takes_where=self.takes_where
+        )
 
     @asynccontextmanager
     async def attending(self, server: Server, over: grpc.aio.Channel | None = None) -> AsyncIterator[Any]:

@@ -17,7 +17,8 @@ from tests.integration.server.records import (
 )
 
 from scope_proto.scope.v1 import task_pb2
-from scope_proto.scope.v1.record_pb2 import Record
+from scope_proto.scope.v1.record_pb2 import Account, Loss, Record
+from scope_server.store.reading.queries import queries
 from scope_wire.limits import MOST_COUNT
 
 
@@ -233,3 +234,27 @@ async def test_books_can_be_read_while_they_are_written(line: Line, database: st
 
 def _utc(ns: int) -> datetime:
     return datetime.fromtimestamp(ns / 1e9, UTC)
+
+
+async def test_what_a_filter_left_out_is_neither_lost_nor_under_way(line: Line) -> None:
+    """Rows that the task's filter left out are counted apart, cumulatively: an older account changes nothing."""
+    run = Run()
+    records = [run.batch(sequence, rows(101, 101 * sequence), emitted=500) for sequence in (1, 2)]
+    for record, left_out in zip(records, (50, 190), strict=True):
+        record.batch.account.left_out = left_out
+    for record in (records[0], records[1], records[0]):
+        await line.send(record)
+    assert line.books() == [(500, 202, 0, 500 - 202 - 190, False)]
+    final = Account(emitted=503, left_out=211, lost=[Loss(place="agent", reason="unread", count=503 - 202 - 211)])
+    await line.send(run.end({"syscall": 2}, {"syscall": final}))
+    assert line.query("SELECT left_out, lost, under_way, closed FROM scope.books") == [(211, 90, 0, True)]
+
+
+async def test_a_forgotten_run_with_a_filter_closes(line: Line) -> None:
+    """A run that no agent knows is closed: what is under way is lost, without what the filter left out."""
+    run = Run()
+    record = run.batch(1, rows(101), emitted=500)
+    record.batch.account.left_out = 300
+    await line.send(record)
+    line.query(queries()["close_run"].decode().replace("%(run)s", "(SELECT id FROM store.runs)"))
+    assert line.books() == [(500, 101, 99, 0, True)]

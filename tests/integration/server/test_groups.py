@@ -13,7 +13,10 @@ from scope_agentd.identity.membership import Membership
 from scope_catalogue.template import TEMPLATES
 
 StartServer = Callable[..., Any]
-PARTS = [{"probe": "syscalls", "options": {"mode": "summary"}}, {"probe": "files"}]
+PARTS = [
+    {"probe": "syscalls", "options": {"mode": "summary"}, "where": "count > 1"},
+    {"probe": "files", "options": {}, "where": None},
+]
 
 
 async def _joined(server: Server, tmp_path: Path, **labels: str) -> list[StandInAgent]:
@@ -74,6 +77,7 @@ async def test_a_wrong_definition_starts_nothing(start_server: StartServer) -> N
         for change, pointer in (
             ({"parts": [*PARTS, {"probe": "nonsense"}]}, "#/parts/2/probe"),
             ({"parts": [{"probe": "files", "options": {"mode": "all"}}]}, "#/parts/0/options"),
+            ({"parts": [*PARTS, {"probe": "files", "where": "rett < 0"}]}, "#/parts/2/where"),
             ({"nodes": ["stand-in", "nobody"]}, "#/nodes/1"),
             ({"target": {"pid": 0}}, "#/target"),
             ({"parts": []}, "#/parts"),
@@ -101,9 +105,10 @@ async def test_templates(start_server: StartServer) -> None:
             status, kept = await server.ask(
                 "POST", "templates", json={"name": "my-own", "meaning": meaning, "parts": PARTS}
             )
-            assert (status, kept["meaning"], kept["parts"][0]) == (201, meaning, PARTS[0])
+            assert (status, kept["meaning"], kept["parts"]) == (201, meaning, PARTS)
         status, group = await server.ask("POST", "groups", json={"template": "my-own", "nodes": ["stand-in"]})
-        assert (status, sorted(task["probe"] for task in group["tasks"])) == (201, ["files", "syscalls"])
+        started = {task["probe"]: task["where"] for task in group["tasks"]}
+        assert (status, started) == (201, {"files": None, "syscalls": "count > 1"})
         assert (await server.ask("POST", "templates/my-own/delete"))[0] == 200
         assert [one["name"] for one in (await server.get("templates"))["templates"]] == given
         for path, body, status in (

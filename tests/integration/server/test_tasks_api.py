@@ -48,6 +48,49 @@ async def test_a_task_is_answered_when_it_records(start_server: StartServer) -> 
         assert (told.task_id, told.definition.duration.ToNanoseconds()) == (task["task_id"], 3_600_500_000_000)
 
 
+async def test_a_filter_goes_to_the_agent(start_server: StartServer) -> None:
+    """A task's filter is answered and in the agent's message as it was given; one that suits none of the streams that
+    the task records is refused, with where and why."""
+    agent = StandInAgent()
+    where = "ret < 0 and duration > 1ms"
+    async with start_server() as server, agent.attending(server):
+        status, task = await server.ask("POST", "tasks", json={"probe": "syscalls", "where": where})
+        assert (status, task["where"]) == (201, where)
+        (told,) = agent.wishes[-1].tasks
+        assert told.definition.where == where
+        for wrong, said in (
+            ({"where": "rett < 0"}, "no column 'rett'"),
+            ({"where": "ret <"}, "a value is missing"),
+            ({"where": "name = opnat"}, "did you mean 'openat'"),
+            ({"where": "ret < 0", "options": {"mode": "summary"}}, "no column 'ret'"),
+            ({"where": ""}, "at least 1 character"),
+            ({"where": "x" * 4097}, "at most 4096 characters"),
+        ):
+            status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls", **wrong})
+            assert (status, problem["errors"][0]["pointer"]) == (400, "#/where"), problem
+            assert said in problem["errors"][0]["detail"]
+        assert len((await server.get("tasks"))["tasks"]) == 1
+
+
+async def test_an_older_agent_gets_no_task_with_a_filter(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that would record all rows gets only the other tasks; the reason is shown. A newer one gets it then."""
+    monkeypatch.setattr(desired, "ANSWER_S", 1.0)
+    agent = StandInAgent()
+    agent.takes_where = False
+    async with start_server() as server:
+        async with agent.attending(server):
+            _, task = await server.ask("POST", "tasks", json={"probe": "syscalls", "where": "ret < 0"})
+            assert (task["state"], "older than tasks with a filter" in task["reason"]) == ("pending", True)
+            monkeypatch.undo()
+            _, other = await server.ask("POST", "tasks", json={"probe": "syscalls"})
+            assert [told.task_id for told in agent.wishes[-1].tasks] == [other["task_id"]]
+        agent.takes_where = True
+        async with agent.attending(server):
+            await until(lambda: server.task(task["task_id"]), lambda found: found["state"] == "running")
+
+
 async def test_a_probe_that_only_the_agent_knows(start_server: StartServer) -> None:
     """A newer agent's probe can be started once the agent has told it; the agent checks the options."""
     agent = StandInAgent()

@@ -167,3 +167,14 @@ async def test_a_run_that_ended_in_order_is_left_alone(tmp_path: Path) -> None:
         close_left_runs(spool, PinsOf())
         (only,) = await ends_of(spool)
     assert only.end.end == task_pb2.TASK_END_REQUEST
+
+
+async def test_what_the_filter_left_out_is_not_lost(tmp_path: Path) -> None:
+    """Rows that the killed agent had told as left out are none that the kill lost."""
+    told = batch(1, 0, 100, 120)
+    told.batch.account.left_out = 17
+    with reopened(tmp_path, start(), told) as spool:
+        close_left_runs(spool, PinsOf(LeftRun(RUN, start(), True, {"syscall": Account(1009)})))
+        (record,) = await ends_of(spool)
+    assert lost_of(record.end, "syscall") == {"agent/killed": 1009 - 100 - 17}
+    assert record.end.accounts.streams["syscall"].left_out == 17

@@ -17,9 +17,14 @@ from scope_bpf.capture.account import Account
 from scope_bpf.capture.batch import SampledBatch
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.stream import DescribedStream, Mode, TypedColumn
 from scope_proto.scope.v1 import record_pb2
+from scope_views.choice import Choice
 
 THING = Stream("thing", "a thing", columns={})
+DESCRIBED = DescribedStream(
+    "thing", "things", Mode.SAMPLES, "a thing", (TypedColumn(meaning="what it says", name="text", type="string"),)
+)
 COMPRESSED = batch.compressed
 
 
@@ -52,11 +57,11 @@ def large() -> str:
     return np.random.default_rng(1).bytes(MOST_BYTES).hex()
 
 
-def recorded(*batches: SampledBatch) -> tuple[list[record_pb2.Batch], dict[str, int]]:
+def recorded(*batches: SampledBatch, where: str = "") -> tuple[list[record_pb2.Batch], dict[str, int]]:
     """Records these batches; returns the batches put and the losses, and checks that the books balance."""
     books, stopping, put = Books(["thing"]), threading.Event(), list[record_pb2.Record]()
     tracer = cast(Tracer, TracerOf(stopping, *batches))
-    batcher = Batcher(bytes(16), bytes(16), books, Describer())
+    batcher = Batcher(bytes(16), bytes(16), books, Describer(), Choice(where, [DESCRIBED]))
     thread = threading.Thread(
         target=Recorder(tracer, batcher, books, put.append, lambda: None).record, args=(stopping,)
     )
@@ -66,7 +71,9 @@ def recorded(*batches: SampledBatch) -> tuple[list[record_pb2.Batch], dict[str, 
     account = books.account("thing")
     told = [record.batch for record in put if record.HasField("batch")]
     assert [one.sequence for one in told] == list(range(1, len(told) + 1))
-    assert account.emitted == sum(one.event_count for one in told) + sum(loss.count for loss in account.lost)
+    lost = sum(loss.count for loss in account.lost)
+    assert account.emitted == sum(one.event_count for one in told) + lost + account.left_out
+    assert account.left_out == 0 or where
     return told, {f"{loss.place}/{loss.reason}": loss.count for loss in account.lost}
 
 
@@ -97,3 +104,26 @@ def test_rows_that_cannot_be_read_are_lost(monkeypatch: pytest.MonkeyPatch) -> N
     told, lost = recorded(rows("a", large(), "b", "c", "d", "e"), rows("f"), rows("g"))
     assert texts(told) == ["a", "f", "g"]
     assert lost == {"batch/too_large": 1, "batch/unreadable": 4}
+
+
+def test_rows_that_the_filter_does_not_take_are_left_out() -> None:
+    """Rows are numbered without those that the filter leaves out; a batch without any other makes no record."""
+    told, lost = recorded(rows("a", "b", "a"), rows("b", "b"), rows("c", "a"), where="text != b")
+    assert texts(told) == ["a", "a", "c", "a"]
+    assert [(one.sequence, one.events_before, one.account.left_out) for one in told] == [(1, 0, 1), (2, 2, 3)]
+    assert lost == {}
+
+
+def test_rows_that_cannot_be_filtered_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a batch fails after its filter, only the rows that the filter took are lost; if the filter fails, all are."""
+
+    def fails(columns: pa.RecordBatch, most_bytes: int) -> Iterator[Any]:
+        if columns.num_rows == 2:
+            raise pa.ArrowInvalid("made up")
+        return COMPRESSED(columns, most_bytes)
+
+    monkeypatch.setattr(batch, "compressed", fails)
+    strange = SampledBatch(THING, pa.RecordBatch.from_pydict({"ktime_ns": range(3), "text": range(3)}))
+    told, lost = recorded(rows("a", "b", "c"), strange, rows("a"), where="text != b")
+    assert texts(told) == ["a"]
+    assert lost == {"batch/unreadable": 2 + 3}

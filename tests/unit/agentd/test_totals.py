@@ -25,6 +25,16 @@ def test_a_run_between_two_looks_counts() -> None:
     assert counts["lost"] == {(*SYSCALL, "ring", "ring_full"): 14}
 
 
+def test_what_filters_left_out_counts() -> None:
+    """Rows that filters left out are counted by probe and stream, like the others."""
+    totals, filtered = Totals(), books(1009)
+    filtered.leave_out("syscall", 13)
+    totals.begin(b"1", "syscalls", filtered)
+    assert totals.counts()["left_out"] == {SYSCALL: 13}
+    totals.end(b"1")
+    assert totals.counts()["left_out"] == {SYSCALL: 13}
+
+
 def test_a_run_counts_once_while_it_records_and_when_it_has_ended() -> None:
     """A counter never falls, and no run is counted twice, even with two runs of one probe."""
     totals, first, second = Totals(), books(100), books(10)

@@ -14,7 +14,7 @@ def in_seconds(seconds: float) -> str:
 
 def a_stream(**fields: Any) -> dict[str, Any]:
     """The books of a stream of a task."""
-    return {"stream": "syscall", "emitted": 1009, "stored": 900, "under_way": 9, "lost": [], **fields}
+    return {"stream": "syscall", "emitted": 1009, "stored": 900, "left_out": 0, "under_way": 9, "lost": [], **fields}
 
 
 def a_task(**fields: Any) -> dict[str, Any]:
@@ -27,7 +27,15 @@ def a_task(**fields: Any) -> dict[str, Any]:
         "origin": "server",
         "probe": "syscalls",
     }
-    plain |= {"target": {}, "options": {}, "duration": None, "wanted": True, "state": "running", "reason": None}
+    plain |= {
+        "target": {},
+        "options": {},
+        "where": None,
+        "duration": None,
+        "wanted": True,
+        "state": "running",
+        "reason": None,
+    }
     plain |= {"next_try": None, "error": None, "attach_point": "tp_btf", "sent_bytes": 2048, "cost": None, "notes": []}
     plain |= {
         "created": in_seconds(-60),

@@ -28,6 +28,16 @@ def test_the_books_of_a_stream_are_shown(api: Api, scope: Run) -> None:
     assert api.asked == [("GET", "tasks?state=active", None), ("GET", "storage", None)]
 
 
+def test_what_a_filter_left_out_is_shown(api: Api, scope: Run) -> None:
+    """If a task has a filter, a column tells what the filters left out, and a line below has the filter, escaped."""
+    task = a_task(streams=[a_stream(left_out=100)], where="comm = '\x1b[2J'")
+    api.answer("GET tasks", {"tasks": [task, a_task(streams=[a_stream()])]})
+    head, first, second, said = _lines(scope("tasks"))[:4]
+    assert head[4:10] == ["events", "stored", "left", "out", "under", "way"]
+    assert (first[4:8], second[4:8]) == (["1,009", "900", "100", "9"], ["1,009", "900", "0", "9"])
+    assert " ".join(said).endswith("records only rows with comm = '\\x1b[2J'")
+
+
 def test_what_a_task_may_not_have_seen_is_shown(api: Api, scope: Run) -> None:
     """A task's notes on what it may have missed are shown below its counts."""
     task = a_task(streams=[a_stream()], notes=["libcudart.so.13 was late"])
@@ -122,6 +132,22 @@ def test_a_started_task_is_told_by_its_id(api: Api, scope: Run) -> None:
     assert scope("start", "here", "syscalls", "--pid", "5", "--duration", "7") == (0, f"{TASK_ID}\n", "")
     body = {"probe": "syscalls", "target": {"pid": 5}, "options": {}, "node": "here", "duration": 7.0}
     assert api.asked == [("POST", "tasks", body)]
+
+
+def test_a_filter_goes_to_every_part(api: Api, scope: Run) -> None:
+    """`--where` is the task's, or of each probe of a group or of a kept template; a template that is started has its
+    own."""
+    api.answer("POST tasks", a_task())
+    api.answer("POST groups", {"group_id": "g", "tasks": [a_task()], "refused": []})
+    api.answer("POST templates", {"name": "mine"})
+    assert scope("start", "here", "files", "--where", "ret < 0")[0] == 0
+    assert scope("start", "here", "files,syscalls", "--where", "ret < 0")[0] == 0
+    assert scope("templates", "keep", "mine", "files,syscalls", "--where", "ret < 0")[0] == 0
+    parts = [{"probe": probe, "options": {}, "where": "ret < 0"} for probe in ("files", "syscalls")]
+    assert [body and body.get("parts", [body])[0]["where"] for _, _, body in api.asked] == ["ret < 0"] * 3
+    assert [body and body.get("parts") for _, _, body in api.asked[1:]] == [parts, parts]
+    status, _, error = scope("start", "here", "template:slow", "--where", "ret < 0")
+    assert (status, "own options and filters" in error) == (2, True)
 
 
 @pytest.mark.parametrize(

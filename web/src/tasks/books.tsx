@@ -10,7 +10,7 @@ export function lostOf(books: Books): number {
   return books.lost.reduce((sum, loss) => sum + ("count" in loss ? (loss.count ?? 0) : 0), 0);
 }
 
-/** A stream's account, in words: what happened is stored, lost or on its way. */
+/** A stream's account, in words: what happened is stored, left out by the filter, lost or on its way. */
 export function BooksInWords({ books }: { books: Books }) {
   const lost = lostOf(books);
   return (
@@ -22,6 +22,7 @@ export function BooksInWords({ books }: { books: Books }) {
       </h3>
       <div className="books-bar" aria-hidden="true">
         <span className="books-stored" style={{ flexGrow: books.stored }} />
+        <span className="books-out" style={{ flexGrow: books.left_out }} />
         <span className="books-way" style={{ flexGrow: Math.max(0, books.under_way) }} />
         <span className="books-lost" style={{ flexGrow: lost }} />
       </div>
@@ -30,6 +31,13 @@ export function BooksInWords({ books }: { books: Books }) {
           Of <b>{count(books.emitted)}</b> events that were recorded, <b>{count(books.stored)}</b> are stored,{" "}
           <b>{count(books.under_way)}</b> are on their way
         </Trans>{" "}
+        {books.left_out > 0 && (
+          <>
+            <Trans>
+              <b>{count(books.left_out)}</b> were left out by the filter
+            </Trans>{" "}
+          </>
+        )}
         {lost === 0 ? (
           <span className="good">
             <Trans>and none is lost.</Trans>

@@ -25,11 +25,12 @@ export function Start() {
   const offered = useQuery({ ...probes(node), enabled: machines.length > 0 });
   const [target, setTarget] = useState<Target>(search.pid ? { pid: Number(search.pid) } : {});
   const [options, setOptions] = useState<Record<string, Value>>({});
+  const [where, setWhere] = useState("");
   const [duration, setDuration] = useState("");
   const navigate = useNavigate();
   const queries = useQueryClient();
   const probe = offered.data?.probes.find((one) => one.name === search.probe);
-  const wish = { node: node || null, probe: probe?.name ?? "", target, options, duration: Number(duration) || null };
+  const wish = { node: node || null, probe: probe?.name ?? "", target, options, where: where || null, duration: Number(duration) || null };
   const start = useMutation({
     mutationFn: () => data(api.POST("/api/v1/tasks", { body: wish })),
     onSuccess: async (task) => {
@@ -106,6 +107,11 @@ export function Start() {
             <Trans>3. How</Trans>
           </h2>
           {probe ? <Options probe={probe} values={options} onChange={setOptions} problem={wrong} /> : <p className="soft">{t`Choose a probe.`}</p>}
+          <div className="field">
+            <label htmlFor="where">{t`Only rows that meet a filter; empty: all`}</label>
+            <input id="where" value={where} placeholder="ret < 0 and duration > 1ms" maxLength={4096} onChange={(event) => setWhere(event.target.value)} />
+            <span className="bad">{wrong?.of("where")}</span>
+          </div>
           <div className="field">
             <label htmlFor="duration">{t`Duration in seconds; empty: until it is stopped`}</label>
             <input id="duration" type="number" min="1" max="316224000" value={duration} onChange={(event) => setDuration(event.target.value)} />

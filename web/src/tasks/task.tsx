@@ -45,6 +45,7 @@ function Whole({ task }: { task: Task }) {
             {task.hostname}
           </Link>{" "}
           · {targetOf(task) || t`the whole machine`}
+          {task.where && <span className="break"> · {task.where}</span>}
         </span>
         <span className="spring" />
         {task.wanted && includes(who?.role, "operator") && (

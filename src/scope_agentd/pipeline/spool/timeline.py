@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
+from scope_agentd.pipeline.books import unnumbered
 from scope_agentd.pipeline.spool.entries import Entry, Opening
 from scope_agentd.pipeline.spool.layout import Damage
 from scope_agentd.pipeline.spool.losses import Times, spans_of
@@ -102,7 +103,7 @@ class Timeline:
     def _meet_end(self, record: Record, end: RunEnd) -> None:
         for stream, last in end.last_sequences.items():
             account = end.accounts.streams[stream]
-            events = account.emitted - sum(loss.count for loss in account.lost)
+            events = account.emitted - unnumbered(account)
             here = StreamPosition(last, events, end.accounts.ktime_ns, end.accounts.boot_to_utc_ns)
             self._reach(record.run_id, record.task_id, stream, here)
         self.unended.pop(record.run_id, None)

@@ -10,9 +10,11 @@ from scope_catalogue.catalogue import probe_named
 from scope_catalogue.errors import CatalogueError, InvalidTarget
 from scope_catalogue.options import parse_options
 from scope_catalogue.target import check_target
+from scope_catalogue.where import LONGEST
 from scope_proto.scope.v1.task_pb2 import Definition
 from scope_server.api.routing.models import PID, Body, Option
 from scope_server.errors import InvalidQuery
+from scope_views.choice import Choice
 
 LONGEST_S = 10 * 366 * 86400.0
 
@@ -28,10 +30,14 @@ class Target(Body):
 
 
 class Part(Body):
-    """A probe with options."""
+    """A probe with options and a filter."""
 
     probe: str = Field(examples=["syscalls"], description="its name, as /api/v1/probes lists it")
     options: dict[str, Option] | None = Field(None, description="values by name, as /api/v1/probes lists them")
+    where: Annotated[str, Field(min_length=1, max_length=LONGEST)] | None = Field(
+        None,
+        description="only rows that meet it are recorded, such as: ret < 0; no rows of streams without its columns",
+    )
 
 
 class Watched(Body):
@@ -47,13 +53,13 @@ def definition_of(part: Part, watched: Watched, *, newer: bool = False, at: str 
     """The definition of a task.
 
     Args:
-        newer: only the agent knows the probe, and checks its options.
+        newer: only the agent knows the probe, and checks its options and the filter.
         at: where the body has the part: a JSON pointer.
 
     Raises:
-        InvalidQuery: the probe, an option or the target is not valid.
+        InvalidQuery: the probe, an option, the filter or the target is not valid.
     """
-    definition = Definition(probe=part.probe)
+    definition = Definition(probe=part.probe, where=part.where or "")
     options = dict(part.options or {}) if newer else checked_options(part, at)
     try:
         json_format.ParseDict(options, definition.options)
@@ -72,19 +78,23 @@ def definition_of(part: Part, watched: Watched, *, newer: bool = False, at: str 
 
 
 def checked_options(part: Part, at: str = "") -> dict[str, Any]:
-    """The options that were given, with the types that the probe declares.
+    """The options that were given, with the types that the probe declares; checks the filter, too.
 
     Raises:
-        InvalidQuery: there is no such probe, or it does not allow an option.
+        InvalidQuery: there is no such probe, or it does not allow an option or the filter.
     """
     given: Mapping[str, Any] = part.options or {}
     try:
-        declared = probe_named(part.probe).options
+        probe = probe_named(part.probe)
     except CatalogueError as error:
         raise InvalidQuery(str(error), pointer=f"{at}/probe") from None
     try:
-        checked = parse_options(declared, given)
+        checked = parse_options(probe.options, given)
     except CatalogueError as error:
         raise InvalidQuery(str(error), pointer=f"{at}/options") from None
+    try:
+        Choice(part.where or "", probe.recorded(checked)).narrowed(probe.name, probe.options, checked)
+    except CatalogueError as error:
+        raise InvalidQuery(str(error), pointer=f"{at}/where") from None
     values = {name: checked[name] for name in given}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

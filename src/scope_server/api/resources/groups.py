@@ -90,7 +90,7 @@ async def start_group(call: Call, body: GroupWish) -> StartedGroup:
     What an agent refuses is told; the others run.
     """
     parts = body.parts or [
-        Part(probe=part.probe, options=dict(part.options))
+        Part(probe=part.probe, options=dict(part.options), where=part.where)
         for part in (await template_named(call, body.template or "", pointer="/template")).parts
     ]
     definitions = [definition_of(part, body, at=f"/parts/{number}") for number, part in enumerate(parts)]

@@ -1,6 +1,6 @@
 """Tasks as the API shows them, with their runs and event counts."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -10,12 +10,14 @@ from scope_server.api.context import DATABASE, SESSIONS
 from scope_server.api.resources.events import Loss
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Option
+from scope_server.session.session import Session
 from scope_server.store.reading.database import Database
 
 MOST_TASKS = 1000
 MOST_RUNS = 20  # newest runs shown per task
 MOST_GAPS = 3  # newest times without a run
 _AWAY = "the agent is not connected"
+_TOO_OLD = "its agent is older than tasks with a filter: update it, or start the task without `where`"
 _COMING = "its agent has not started it yet: a few tasks start at a time"
 _WHY = {"shutdown": "its agent was stopped", "killed": "its agent was killed", "failure": "its run had failed"}
 
@@ -44,11 +46,12 @@ class Run(Answer):
 
 
 class Books(Answer):
-    """Event counts of a stream: emitted = stored + lost + under way."""
+    """Event counts of a stream: emitted = stored + lost + left out + under way."""
 
     stream: str
     emitted: int
     stored: int
+    left_out: int = Field(description="rows that the task's filter did not take")
     under_way: int
     lost: list[Loss] = Field([])
 
@@ -76,6 +79,7 @@ class Task(Answer):
     notes: list[str]
     target: dict[str, int | str]
     options: dict[str, Option]
+    where: str | None = Field(description="a filter on the rows; null: all rows are recorded")
     duration: float | None = Field(description="in seconds")
     streams: list[Books]
     runs: list[Run] = Field(description="the newest first")
@@ -91,11 +95,11 @@ async def tasks_where(
     """
     where = {"task_id": task_id, "group": group, "state": state, "most": MOST_TASKS}
     rows = await call[DATABASE].fetch("tasks", where)
-    connected = {session.machine.machine_id for session in call[SESSIONS].all()}
-    return await _with_runs(call[DATABASE], rows, connected)
+    sessions = {session.machine.machine_id: session for session in call[SESSIONS].all()}
+    return await _with_runs(call[DATABASE], rows, sessions)
 
 
-async def _with_runs(database: Database, rows: Sequence[dict[str, Any]], connected: Collection[str]) -> list[Task]:
+async def _with_runs(database: Database, rows: Sequence[dict[str, Any]], sessions: Mapping[str, Session]) -> list[Task]:
     ids = [row["task_id"] for row in rows]
     runs: dict[str, list[Run]] = {task_id: [] for task_id in ids}
     streams: dict[str, dict[str, Books]] = {task_id: {} for task_id in ids}
@@ -108,7 +112,7 @@ async def _with_runs(database: Database, rows: Sequence[dict[str, Any]], connect
             stream.lost.append(Loss(**loss))
     gaps = await _gap_notes(database, ids)
     return [
-        _shown(row, row["node"] in connected, gaps[row["task_id"]]).model_copy(
+        _shown(row, sessions.get(row["node"]), gaps[row["task_id"]]).model_copy(
             update={"runs": runs[row["task_id"]], "streams": list(streams[row["task_id"]].values())}
         )
         for row in rows
@@ -131,18 +135,22 @@ def _gap_note(gap: Mapping[str, Any]) -> str:
     return f"not recorded {when} UTC: {_WHY[gap['reason']]}"
 
 
-def _shown(row: Mapping[str, Any], connected: bool, gaps: list[str]) -> Task:
+def _shown(row: Mapping[str, Any], session: Session | None, gaps: list[str]) -> Task:
     definition = row["definition"]
+    where = definition.get("where")
     duration = definition.get("duration")
     reason = row["reason"]
     if row["state"] == "pending":
-        reason = reason or (_COMING if connected else _AWAY)
-    elif not connected and row["state"] == "stopping":
+        if session and where and not session.takes_where:
+            reason = _TOO_OLD
+        reason = reason or (_COMING if session else _AWAY)
+    elif not session and row["state"] == "stopping":
         reason = f"{_AWAY}; it gets the task when it connects"
     return Task(
         **{**row, "reason": reason, "notes": [*gaps, *row["notes"]]},
         target=definition.get("target", {}),
         options=definition.get("options", {}),
+        where=where,
         duration=float(duration.removesuffix("s")) if duration else None,
         streams=[],
         runs=[],

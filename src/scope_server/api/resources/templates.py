@@ -31,6 +31,7 @@ class TemplatePart(Answer):
 
     probe: str
     options: dict[str, Option] = Field(description="those that differ from their defaults")
+    where: str | None = Field(None, description="a filter on the rows; null: all rows are recorded")
 
 
 class Template(Answer):
@@ -81,7 +82,7 @@ async def keep_template(call: Call, body: NewTemplate) -> Template:
     if any(body.name == one.name for one in TEMPLATES):
         raise InvalidQuery(f"name: the template '{body.name}' comes with SCOPE; take another name", pointer="/name")
     parts = [
-        {"probe": part.probe, "options": checked_options(part, f"/parts/{number}")}
+        {"probe": part.probe, "options": checked_options(part, f"/parts/{number}"), "where": part.where}
         for number, part in enumerate(body.parts)
     ]
     row = {"name": body.name, "meaning": body.meaning, "parts": json.dumps(parts), "made_by": call.person.name}
@@ -110,7 +111,7 @@ async def templates(call: Call) -> list[Template]:
         Template(
             name=one.name,
             meaning=one.meaning,
-            parts=[TemplatePart(probe=part.probe, options=dict(part.options)) for part in one.parts],
+            parts=[TemplatePart(probe=part.probe, options=dict(part.options), where=None) for part in one.parts],
             made_by=None,
             made=None,
         )

@@ -210,7 +210,7 @@ WITH run AS (
     WHERE id = %(run)s
     FOR UPDATE
 ), open AS (
-    SELECT a.run, a.stream, a.emitted - a.stored - a.lost AS under_way,
+    SELECT a.run, a.stream, a.emitted - a.stored - a.lost - a.left_out AS under_way,
            greatest(a.last_sequence, upper(a.settled) - 1, 0) AS last
     FROM store.accounts a JOIN run ON run.id = a.run
     WHERE a.last_sequence IS NULL OR NOT a.settled @> int8multirange(int8range(1, a.last_sequence + 1))
@@ -324,7 +324,7 @@ WITH told AS (
 ), settled AS (
     UPDATE store.accounts a
     SET settled = a.settled + c.sequences, lost = a.lost + c.count,
-        emitted = greatest(a.emitted, a.stored + a.lost + c.count)
+        emitted = greatest(a.emitted, a.stored + a.lost + a.left_out + c.count)
     FROM counted c
     WHERE a.run = c.run AND a.stream = c.stream
 ), booked AS (
@@ -380,7 +380,8 @@ WHERE t.task_id = ANY(%(task_ids)s::uuid[])
 ORDER BY r.run_id DESC;
 
 -- name: task_books
-SELECT task_id::text, stream, sum(emitted) AS emitted, sum(stored) AS stored, sum(under_way) AS under_way
+SELECT task_id::text, stream, sum(emitted) AS emitted, sum(stored) AS stored, sum(left_out) AS left_out,
+       sum(under_way) AS under_way
 FROM scope.books
 WHERE task_id = ANY(%(task_ids)s::uuid[])
 GROUP BY task_id, stream

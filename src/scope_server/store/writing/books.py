@@ -25,7 +25,8 @@ _MAKE = """
 INSERT INTO store.accounts (run, stream) SELECT run, stream FROM unnest($1::bigint[], $2::text[]) w (run, stream)
 ORDER BY 1, 2 ON CONFLICT DO NOTHING"""
 _LOCK = """
-SELECT a.run, a.stream, a.emitted, a.stored + a.lost AS counted, a.told::text AS told, a.settled::text AS settled,
+SELECT a.run, a.stream, a.emitted, a.stored + a.lost AS counted, a.left_out, a.told::text AS told,
+       a.settled::text AS settled,
        (extract(epoch FROM coalesce(a.told_time, r.started)) * 1000000)::bigint AS told_us
 FROM store.accounts a
 JOIN unnest($1::bigint[], $2::text[]) w (run, stream) ON a.run = w.run AND a.stream = w.stream
@@ -36,10 +37,11 @@ UPDATE store.accounts a
 SET emitted = greatest(a.emitted, w.emitted), stored = a.stored + w.stored,
     lost = least(a.lost::numeric + w.lost, {MOST_COUNT})::bigint, told = w.told::jsonb,
     told_time = greatest(a.told_time, w.told_time), settled = a.settled + w.settled::int8multirange,
-    last_sequence = greatest(a.last_sequence, w.last_sequence), incomplete = greatest(a.incomplete, w.incomplete)
+    last_sequence = greatest(a.last_sequence, w.last_sequence), incomplete = greatest(a.incomplete, w.incomplete),
+    left_out = greatest(a.left_out, w.left_out)
 FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::timestamptz[],
-            $8::text[], $9::bigint[], $10::bigint[])
-     w (run, stream, emitted, stored, lost, told, told_time, settled, last_sequence, incomplete)
+            $8::text[], $9::bigint[], $10::bigint[], $11::bigint[])
+     w (run, stream, emitted, stored, lost, told, told_time, settled, last_sequence, incomplete, left_out)
 WHERE a.run = w.run AND a.stream = w.stream"""
 _LOSE = f"""
 INSERT INTO store.losses AS l (run, stream, place, reason, minute, first_time, last_time, count)
@@ -59,6 +61,7 @@ class _Book:
     told_ns: int | None
     emitted: int
     counted: int  # stored or lost before
+    left_out: int
     new: Sequences = field(default_factory=Sequences)
     incomplete: int = 0
     stored: int = 0
@@ -91,7 +94,7 @@ class Books:
             for row in connection.query(_LOCK, where):
                 told_ns = None if row["told_us"] is None else row["told_us"] * 1000
                 settled, told = Sequences.parse(row["settled"]), json.loads(row["told"])
-                book = _Book(settled, told, told_ns, row["emitted"], row["counted"])
+                book = _Book(settled, told, told_ns, row["emitted"], row["counted"], row["left_out"])
                 self._books[row["run"], row["stream"]] = book
 
     def settle(self, key: Key, sequence: int) -> bool:
@@ -124,7 +127,7 @@ class Books:
         """Counts events of a sequence number that cannot be settled as lost. It may come again, so at most as many as
         are under way."""
         book = self._books[key]
-        under_way = book.emitted - book.counted - book.stored - book.lost
+        under_way = book.emitted - book.counted - book.left_out - book.stored - book.lost
         self.lose(key, INGEST, code, max(0, min(events, under_way)), first_ns=first_ns, last_ns=last_ns)
 
     def give_up(self, run: int, gap: Gap, place: str) -> None:
@@ -167,6 +170,7 @@ class Books:
             raise Rejected("reasons", f"stream '{account.stream}' has lost events for {_MOST_REASONS} reasons already")
         book.emitted = max(book.emitted, account.emitted)
         book.incomplete = max(book.incomplete, account.incomplete)
+        book.left_out = max(book.left_out, account.left_out)
         since_ns = account.time_ns if book.told_ns is None else book.told_ns
         for loss in account.lost:
             more = loss.count - book.told.get(_word(loss), 0)
@@ -200,6 +204,7 @@ class Books:
                     "settled": strings(str(book.new) for book in books),
                     "last_sequence": integers(book.last_sequence for book in books),
                     "incomplete": integers(book.incomplete for book in books),
+                    "left_out": integers(book.left_out for book in books),
                 },
             )
         self._write_losses()

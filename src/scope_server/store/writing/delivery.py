@@ -136,11 +136,13 @@ class Account:
 
     Attributes:
         incomplete: events without a part, such as the stack.
+        left_out: rows that the task's filter did not take.
     """
 
     stream: str
     emitted: int
     incomplete: int
+    left_out: int
     lost: tuple[Loss, ...]
     time_ns: int
 

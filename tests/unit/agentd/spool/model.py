@@ -21,6 +21,7 @@ class Run:
     def __init__(self, name: int, chance: random.Random | None = None) -> None:
         self.run_id = name.to_bytes(16)
         self.events: dict[str, list[int]] = defaultdict(list)
+        self.left_out = 0
         self._chance = chance or random.Random(name)
 
     def start(self) -> Record:
@@ -55,7 +56,10 @@ class Run:
         return Record(run_id=self.run_id, task_id=TASK, end=RunEnd(accounts=self._books(), last_sequences=last))
 
     def _books(self) -> Accounts:
-        streams = {stream: Account(emitted=sum(events)) for stream, events in self.events.items()}
+        streams = {
+            stream: Account(emitted=sum(events) + self.left_out, left_out=self.left_out)
+            for stream, events in self.events.items()
+        }
         return Accounts(streams=streams, ktime_ns=5)
 
 

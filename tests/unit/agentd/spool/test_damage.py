@@ -148,6 +148,26 @@ async def test_neighbours_are_told_apart(tmp_path: Path) -> None:
     assert set(server.lost[run.run_id, "cuda"]) == {(2, 2), (4, 4)}
 
 
+async def test_what_a_filter_left_out_is_in_no_gap(tmp_path: Path) -> None:
+    """If a run's last batch is damaged, the gap has its events, without those that the task's filter left out."""
+    spool = Spool(tmp_path / "spool", LIMIT, SEGMENT)
+    run, server = Run(1), Server()
+    run.left_out = 1009
+    (file,) = segments(tmp_path / "spool")
+    for record in (run.start(), run.batch(), run.batch()):
+        spool.put(record)
+    end = file.stat().st_size
+    spool.put(run.end())
+    copy = shutil.copytree(tmp_path / "spool", tmp_path / "copy")
+    spool.close()
+    data = bytearray((copy / file.name).read_bytes())
+    data[end - 60] ^= 1
+    (copy / file.name).write_bytes(data)
+    with contextlib.closing(Spool(copy, LIMIT, SEGMENT)) as again:
+        await drain(again, server.receive)
+    assert server.lost[run.run_id, "cuda"] == {(2, 2): run.events["cuda"][1]}
+
+
 async def test_a_lost_page(tmp_path: Path) -> None:
     """Records behind a page of zeros, as a power cut leaves it in the last segment, are still sent."""
     spool = Spool(tmp_path / "spool", LIMIT, SEGMENT)

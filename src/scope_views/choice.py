@@ -1,16 +1,17 @@
-"""Selects rows by the filter of `--where`."""
+"""The rows of several streams that the filter of a trace or a task takes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.probe import Probe
 from scope_catalogue.condition import And, Condition, OneOf, Value, columns_read
 from scope_catalogue.errors import InvalidFilter
 from scope_catalogue.nearest import unknown
 from scope_catalogue.options import Option
 from scope_catalogue.stream import DescribedStream
+from scope_catalogue.where import read_filter
+from scope_views.matching import matching
 
 
 class Choice:
@@ -24,31 +25,27 @@ class Choice:
         InvalidFilter: the filter suits none of the streams.
     """
 
-    def __init__(
-        self, where: str, streams: Sequence[tuple[DescribedStream, pa.Schema]], made: Collection[str] = ()
-    ) -> None:
-        self._made = set(made)
+    def __init__(self, where: str, streams: Sequence[DescribedStream], made: Collection[str] = ()) -> None:
+        self._streams, self._made = streams, set(made)
         self._conditions: dict[str, Condition] = {}
         self._where = where
         self._not_shown: list[str] = []
         if where:
-            self._read(where, streams)
+            self._read()
 
-    def _read(self, where: str, streams: Sequence[tuple[DescribedStream, pa.Schema]]) -> None:
-        from scope_catalogue.where import read_filter
-
+    def _read(self) -> None:
         refused: list[InvalidFilter] = []
-        for stream, _ in streams:
+        for stream in self._streams:
             try:
-                self._conditions[stream.name] = read_filter(where, stream.types)
+                self._conditions[stream.name] = read_filter(self._where, stream.types)
             except InvalidFilter as error:
                 self._not_shown.append(stream.name)
                 refused.append(error)
         if refused and not self._conditions:
             raise max(refused, key=lambda error: error.place)  # of the stream that the filter suits best
 
-    def narrowed(self, probe: Probe, options: Mapping[str, Any]) -> dict[str, Any]:
-        """A probe's options as the filter needs them, where the user has not chosen.
+    def narrowed(self, probe: str, declared: Sequence[Option], options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of the probe with this name, as the filter needs them where the user has not chosen.
 
         The probe makes the columns that the filter reads. If an option, such as `names`, can select the filter's rows,
         the probe records only these rows.
@@ -57,9 +54,12 @@ class Choice:
             InvalidFilter: the filter compares a column with a name that does not exist.
         """
         narrowed = dict(options)
-        streams = probe.streams_of(probe.mode_of(options))
-        conditions = [self._conditions[stream.name] for stream in streams if stream.name in self._conditions]
-        for option in probe.options:
+        conditions = [
+            self._conditions[stream.name]
+            for stream in self._streams
+            if stream.probe == probe and stream.name in self._conditions
+        ]
+        for option in declared:
             if options[option.name] != option.default:
                 continue
             wanted = [_values(condition, option.column) for condition in conditions]
@@ -83,15 +83,13 @@ class Choice:
             return []
         return [f"no rows of {', '.join(self._not_shown)} are shown: they have no column for the filter"]
 
-    def of(self, stream: DescribedStream, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are wanted."""
+    def of(self, stream: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are wanted, of the stream with this name."""
         if not self._where:
             return batch
-        if stream.name not in self._conditions:
+        if stream not in self._conditions:
             return batch.slice(0, 0)
-        from scope_views.matching import matching
-
-        return batch.filter(matching(self._conditions[stream.name], batch))
+        return batch.filter(matching(self._conditions[stream], batch))
 
 
 def _known(option: Option, names: set[str]) -> tuple[str, ...]:

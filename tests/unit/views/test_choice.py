@@ -7,16 +7,13 @@ from scope_bpf.probes import probe_named
 from scope_catalogue.errors import InvalidFilter
 from scope_catalogue.options import parse_options
 from scope_catalogue.stream import DescribedStream
-from scope_cli.trace.choice import Choice
+from scope_views.choice import Choice
 
 
-def _streams(*probes: str) -> list[tuple[DescribedStream, object]]:
+def _streams(*probes: str) -> list[DescribedStream]:
     chosen = [probe_named(name) for name in probes]
     return [
-        (described_stream(probe, stream), probe.schema(stream))
-        for probe in chosen
-        for stream in probe.event_streams
-        if not stream.internal
+        described_stream(probe, stream) for probe in chosen for stream in probe.event_streams if not stream.internal
     ]
 
 
@@ -33,8 +30,8 @@ def test_streams_without_the_columns_are_not_shown() -> None:
 
 def test_the_filters_columns_are_made_too() -> None:
     """The columns of the filter are produced in addition to those that a sink reads."""
-    ((stream, schema),) = _streams("syscalls")
-    choice = Choice("ret < 0 and comm = a", [(stream, schema)])
+    (stream,) = _streams("syscalls")
+    choice = Choice("ret < 0 and comm = a", [stream])
     assert choice.columns(stream, {"name"}) == {"name", "ret", "comm"}
     assert choice.columns(stream, None) is None
 
@@ -54,14 +51,15 @@ def test_a_filter_by_name_is_the_kernels(where: str, given: dict[str, str], reco
     """If only some names can meet the filter, only these are recorded, unless the user chose the names."""
     probe = probe_named("syscalls")
     options = parse_options(probe.options, given)
-    assert Choice(where, _streams("syscalls")).narrowed(probe, options)["names"] == recorded
+    assert Choice(where, _streams("syscalls")).narrowed("syscalls", probe.options, options)["names"] == recorded
 
 
 def test_a_name_that_there_is_not_is_refused() -> None:
     """A filter with an unknown name is refused, since it would find nothing; the message has the nearest name."""
     probe = probe_named("syscalls")
     with pytest.raises(InvalidFilter, match=r"no name 'opnat' \(did you mean 'openat'"):
-        Choice("name = opnat", _streams("syscalls")).narrowed(probe, parse_options(probe.options, {}))
+        choice = Choice("name = opnat", _streams("syscalls"))
+        choice.narrowed("syscalls", probe.options, parse_options(probe.options, {}))
 
 
 @pytest.mark.parametrize(
@@ -78,4 +76,4 @@ def test_what_a_filter_reads_is_made(where: str, given: dict[str, str], level: s
     """Costly columns are produced if the filter reads them, unless the user chose the level."""
     probe = probe_named("syscalls")
     options = parse_options(probe.options, given)
-    assert Choice(where, _streams("syscalls")).narrowed(probe, options)["decode"] == level
+    assert Choice(where, _streams("syscalls")).narrowed("syscalls", probe.options, options)["decode"] == level
