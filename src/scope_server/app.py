@@ -115,7 +115,7 @@ async def serve(
         accounts = Accounts(
             database, authority.secret, fleet.limits, open_registration=settings.registration == ANYBODY
         )
-        api = application(by_accounts(accounts), fleet.limits, settings.cors_origins)
+        api = application(by_accounts(accounts), fleet.limits, settings.cors_origins, settings.proxies)
         reader = Reader(database)
         api[context.COLUMNS] = await cleanup.enter_async_context(
             Columns(database, conninfo, settings.statement_timeout_s)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,14 @@ def _origins(given: tuple[str, ...], name: str) -> None:
     for text in given:
         if not _ORIGIN.fullmatch(text):
             raise InvalidSetting(f"{name}: '{text}' is no origin; write it like https://portal.example.org")
+
+
+def _networks(given: tuple[str, ...], name: str) -> None:
+    for text in given:
+        try:
+            ip_network(text)
+        except ValueError as error:
+            raise InvalidSetting(f"{name}: {error}; write it like 10.1.2.3 or 10.1.0.0/16") from None
 
 
 def _connection_string(text: str, name: str) -> None:
@@ -225,6 +234,14 @@ class Settings:
             "origins of other pages that may call the API, such as https://portal.example.org; they show tokens, and "
             "cookies never count there",
             check=_origins,
+        ),
+    ] = ()
+    proxies: Annotated[
+        tuple[str, ...],
+        Setting(
+            "addresses or networks of reverse proxies before the API: who asks, and whether by TLS, is what they say "
+            "in X-Forwarded-For and X-Forwarded-Proto",
+            check=_networks,
         ),
     ] = ()
     otlp: Annotated[

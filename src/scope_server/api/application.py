@@ -1,6 +1,6 @@
 """The API and the console as an aiohttp application."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from aiohttp import web
 
@@ -15,6 +15,7 @@ from scope_server.api.routing.dispatch import handler_of
 from scope_server.api.routing.input import BODY_BYTES
 from scope_server.api.routing.latencies import Latencies
 from scope_server.api.routing.problems import explain
+from scope_server.api.routing.proxies import Proxies
 from scope_server.api.routing.route import Route
 from scope_server.api.table import TABLE
 from scope_server.limits import Limits
@@ -22,17 +23,21 @@ from scope_server.limits import Limits
 _METHODS = {"GET": ("GET", "HEAD"), "POST": ("POST",)}
 
 
-def application(authenticate: Authenticate, limits: Limits, origins: Collection[str] = ()) -> web.Application:
+def application(
+    authenticate: Authenticate, limits: Limits, origins: Collection[str] = (), proxies: Sequence[str] = ()
+) -> web.Application:
     """All routes. The caller sets the keys in `context`.
 
     Args:
         origins: of other pages that may call the API.
+        proxies: addresses or networks of reverse proxies.
     """
     registered: dict[web.AbstractRoute, Route] = {}
     public: set[web.AbstractRoute] = set()
     cross_origin, latencies = CrossOrigin(origins), Latencies(registered)
     made = web.Application(
         middlewares=[
+            Proxies(proxies).resolve,
             latencies.measure,
             cross_origin.preflight(),
             explain,

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,15 @@ def test_compose_files_are_valid(described: dict[str, Any]) -> None:
         named = {volume.partition(":")[0] for volume in service.get("volumes", []) if volume[0] not in "./"}
         assert named <= set(described["volumes"])
         assert set(service.get("depends_on", {})) <= set(described["services"])
+
+
+def test_servers_believe_nginx_and_nobody_else() -> None:
+    """Limits are by the address that nginx tells, which is the one proxy; no other service has its address."""
+    believed = SERVICES["server1"]["environment"]["SCOPE_SERVER_PROXIES"]
+    fixed = {name: service["networks"] for name, service in SERVICES.items() if isinstance(service["networks"], dict)}
+    assert fixed == {"nginx": {"outside": {}, "front": {"ipv4_address": believed}}}
+    (subnet,) = COMPOSE["networks"]["front"]["ipam"]["config"]
+    assert ip_address(believed) in ip_network(subnet["subnet"])
 
 
 def test_only_nginx_can_be_reached() -> None:

@@ -24,7 +24,6 @@ class Cookies:
 
     def put(self, answer: web.StreamResponse, request: web.Request) -> None:
         """Adds the headers. Off plain text, the cookies are sent over TLS only."""
-        secure = request.secure or request.headers.get("X-Forwarded-Proto") == "https"
         for name, value in self.values:
             answer.set_cookie(
                 name,
@@ -33,7 +32,7 @@ class Cookies:
                 max_age=int(_SECONDS[name].total_seconds()) if value else 0,
                 httponly=name != CSRF,
                 samesite="Strict",
-                secure=secure,
+                secure=request.secure,
             )
 
 

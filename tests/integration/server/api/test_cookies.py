@@ -19,7 +19,7 @@ NEW = {"name": "made by a test"}
 @pytest.fixture
 async def server(start_server: StartServer) -> AsyncIterator[Server]:
     """A server with an account."""
-    async with start_server(cors_origins=(ORIGIN,)) as started:
+    async with start_server(cors_origins=(ORIGIN,), proxies=("127.0.0.0/8",)) as started:
         user = {"email": EMAIL, "password": PASSWORD, "role": "admin"}
         assert (await started.ask("POST", "users", json=user))[0] == 201
         yield started
@@ -79,7 +79,7 @@ async def test_no_script_reads_the_tokens(server: Server) -> None:
 
 
 async def test_cookies_of_tls_stay_in_tls(server: Server) -> None:
-    """Behind TLS, cookies are Secure."""
+    """Behind a proxy with TLS, cookies are Secure."""
     async with Browser(server) as browser:
         body = {"email": EMAIL, "password": PASSWORD, "cookie": True}
         headers = {HEADER: "console", "X-Forwarded-Proto": "https"}
