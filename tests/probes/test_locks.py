@@ -1,0 +1,73 @@
+"""The `locks` probe: waits of known number for locks of known holders."""
+
+import errno
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from tests.probes.recording import ONE_INTERVAL_MS, Record
+
+ROUNDS = 13
+
+
+def printed(capfd: pytest.CaptureFixture[str]) -> dict[str, int]:
+    """What the program says about itself."""
+    return {name: int(number) for name, number in (line.split() for line in capfd.readouterr().out.splitlines())}
+
+
+def test_locks_and_their_holders(
+    record: Record, workload: Callable[[str], str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each wait for a held lock is one row, with the holder that the lock names and the thread that gave it up; it is
+    no longer than the program says. A wait that times out, or whose value has changed, says so."""
+    recording = record("locks", [workload("locks")])
+    said, rows = printed(capfd), recording.rows("lock_wait")
+    by_lock = {name: [row for row in rows if row["address"] == said[name]] for name in ("mutex", "inherits", "word")}
+    for name in ("mutex", "inherits"):
+        held = by_lock[name]
+        assert len(held) == ROUNDS
+        assert Counter(
+            (row["kind"], row["comm"], row["owner_tid"], row["waker_tid"], row["waker_pid"], row["waker_comm"])
+            for row in held
+            if row["ret"] == 0
+        ) == {("lock", "wai\x1b[31mter", recording.pid, recording.pid, recording.pid, "locks"): ROUNDS}
+        stacks = [row["stack"] for row in held]
+        whole = [stack for stack in stacks if "start_thread;" in stack]  # once the code can be unwound
+        assert all(";waiter;contend;" in stack for stack in whole)
+    assert ROUNDS * 2_000_000 <= sum(row["duration_ns"] for row in by_lock["mutex"]) <= said["waited"]
+    word = by_lock["word"]
+    assert Counter((row["ret"], row["has_timeout"]) for row in word) == {
+        (-errno.ETIMEDOUT, 1): 17,
+        (-errno.EAGAIN, 0): 101,
+    }
+    assert not [row for row in word if row["waker_tid"] or row["owner_tid"] or row["kind"] != "other"]
+    assert min(row["duration_ns"] for row in word if row["has_timeout"]) >= 1_000_000
+    account = recording.accounts["lock_wait"]
+    assert (account.emitted, account.lost) == (len(rows), {})
+
+
+def test_only_long_waits(record: Record, workload: Callable[[str], str], capfd: pytest.CaptureFixture[str]) -> None:
+    """With a bound, shorter waits have no rows: of the word, those that time out are left."""
+    recording = record("locks", [workload("locks")], min_duration_ns=1_000_000, stacks=False)
+    said, rows = printed(capfd), recording.rows("lock_wait")
+    assert min(row["duration_ns"] for row in rows) >= 1_000_000
+    found = Counter(row["ret"] for row in rows if row["address"] == said["word"])
+    assert found[-errno.ETIMEDOUT] == 17
+    assert {row["stack"] for row in rows} == {None}
+
+
+def test_the_summary_adds_up(record: Record, workload: Callable[[str], str], capfd: pytest.CaptureFixture[str]) -> None:
+    """By lock: counts, failures, sums, and histograms that have each wait."""
+    recording = record("locks", [workload("locks")], mode="summary", interval_ms=ONE_INTERVAL_MS, stacks=False)
+    said = printed(capfd)
+    names = {said[name]: name for name in ("mutex", "inherits", "word")}
+    found = {
+        names[row["address"]]: (row["kind"], row["count"], row["failed"], sum(row["wait"]))
+        for row in recording.rows("lock_wait_summary")
+        if row["address"] in names
+    }
+    assert found == {
+        "mutex": ("lock", ROUNDS, 0, ROUNDS),
+        "inherits": ("lock", ROUNDS, 0, ROUNDS),
+        "word": ("other", 118, 118, 118),
+    }
