@@ -9,7 +9,7 @@ import { useAddress } from "../parts/search";
 import { Failed, Shown } from "../parts/states";
 import { asked, timesOf } from "../parts/times";
 import { allTasks } from "../tasks/tasks.api";
-import { Command } from "../parts/command";
+import { Command, quoted } from "../parts/command";
 import { handOver, open } from "./perfetto";
 import "./traces.css";
 
@@ -94,7 +94,7 @@ export function Traces() {
       <p className="soft">
         <Trans>The trace goes from this page to the other tab, and is not uploaded. The same on the command line:</Trans>
       </p>
-      <Command text={`scope export ${[...chosen, "--perfetto", "scope.pftrace", "--since", query.since, "--until", query.until].join(" ")}`} />
+      <Command text={["scope", "export", ...chosen, "--perfetto", "scope.pftrace", "--since", query.since, "--until", query.until].map(quoted).join(" ")} />
       {Boolean(error) && <Failed error={error} again={() => void perfetto()} />}
     </div>
   );
