@@ -3,6 +3,8 @@
 import json
 import shutil
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPException
 from typing import Any, BinaryIO
 from urllib.error import HTTPError, URLError
@@ -13,6 +15,7 @@ from scope_cli.access import Access, found, refreshed
 from scope_cli.api import Api
 from scope_cli.errors import CommandError, NotLoggedIn, ServerUnreachable, UsageError
 from scope_cli.https import opener, socket_opener
+from scope_cli.server_events import ServerEvent, server_events
 
 _KINDS: dict[int, type[CommandError]] = {400: UsageError, 401: NotLoggedIn, 503: ServerUnreachable}
 
@@ -54,6 +57,25 @@ class Client(Api):
         """Writes the answer to GET /api/v1/PATH to a file, as it comes; of any size."""
         self._call("GET", path, query, None, file)
 
+    def watch(self, *path: str, **query: object) -> Iterator[ServerEvent]:
+        """The events of GET /api/v1/PATH as they come, until the server ends the answer.
+
+        Raises:
+            ServerUnreachable: also if the connection breaks, or is silent for longer than an answer may take.
+        """
+        try:
+            yield from self._watched(path, query)
+            return
+        except NotLoggedIn:
+            if not self._access.refresh_token:
+                raise
+        self._access = refreshed(self._access, self._refresh)
+        yield from self._watched(path, query)
+
+    def _watched(self, path: tuple[str, ...], query: dict[str, object]) -> Iterator[ServerEvent]:
+        with self._answered("GET", path, query, None) as answer:
+            yield from server_events(answer)
+
     def _call(
         self, method: str, path: tuple[str, ...], query: dict[str, object], body: object, file: BinaryIO | None = None
     ) -> Any:
@@ -72,6 +94,12 @@ class Client(Api):
     def _asked(
         self, method: str, path: tuple[str, ...], query: dict[str, object], body: object, file: BinaryIO | None = None
     ) -> Any:
+        with self._answered(method, path, query, body) as answer:
+            return json.load(answer) if file is None else shutil.copyfileobj(answer, file)
+
+    @contextmanager
+    def _answered(self, method: str, path: tuple[str, ...], query: dict[str, object], body: object) -> Iterator[Any]:
+        """The answer, for the block. What goes wrong in it is the server's error, too."""
         pairs = [(name, value) for name, value in query.items() if value not in (None, "")]
         base = "http://localhost" if self._access.socket else self.url
         address = f"{base}/api/v1/{'/'.join(quote(part, safe='') for part in path)}"
@@ -84,7 +112,7 @@ class Client(Api):
         )
         try:
             with self._opener.open(request, timeout=self._timeout_s) as answer:
-                return json.load(answer) if file is None else shutil.copyfileobj(answer, file)
+                yield answer
         except HTTPError as error:
             with error:
                 said = _json_of(error)

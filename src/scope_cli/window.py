@@ -1,13 +1,14 @@
 """Options that say which rows of a stream a command is about, and with which others they are compared."""
 
 import argparse
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 AGAINST = ("against_since", "against_until", "against_where")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of a window, and of another one."""
+def add_window(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a window."""
     from scope_cli.times import NEGATIVE, moment
 
     parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
@@ -21,6 +22,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="only rows from this time on: -5m, or 2026-01-31T12:00:00Z (default: an hour before --until)",
     )
     parser.add_argument("--until", metavar="TIME", type=moment, help="only rows before this time")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a window, and of another one."""
+    from scope_cli.times import moment
+
+    add_window(parser)
     parser.add_argument(
         "--against-since", metavar="TIME", type=moment, help="compare with rows from this time on (default: --since)"
     )
@@ -30,7 +38,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against-where", metavar="FILTER", help="compare with rows that meet this (default: --where)")
 
 
-def asked(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The parameters of the request."""
-    names = ("where", "task", "since", "until", *AGAINST)
+def asked(arguments: argparse.Namespace, others: Sequence[str] = AGAINST) -> dict[str, Any]:
+    """The parameters of the request, with those of the other rows."""
+    names = ("where", "task", "since", "until", *others)
     return {name: getattr(arguments, name) for name in names} | {"machine": arguments.node}
+
+
+def print_remarks(found: Mapping[str, Any]) -> None:
+    """Says what an answer about all rows of a window lacks: rows before it began to read, and lost ones."""
+    from scope_cli.printable import print_remark
+
+    if not found["complete"]:
+        print_remark(
+            f"scope: rows before {found['read_since']} were not read: they are too many; narrow it with --since"
+        )
+    lost = sum(loss["count"] or 0 for loss in found["losses"])
+    if lost:
+        print_remark(f"scope: {lost:,} events of this time were lost")

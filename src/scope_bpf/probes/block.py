@@ -50,10 +50,12 @@ PROBE = Probe(
             "one row per finished request, timed at its end",
             columns={
                 "disk": _DISK,
-                "device": Column("device number of the partition, or of the whole disk: major << 20 | minor"),
+                "device": Column(
+                    "device number of the partition, or of the whole disk: major << 20 | minor", identity=True
+                ),
                 "operation": _OPERATION,
                 "bytes": Column("size when the device got it", "bytes"),
-                "sector": Column("first sector, of 512 bytes; 0 for flushes"),
+                "sector": Column("first sector, of 512 bytes; 0 for flushes", identity=True),
                 "queue_ns": Column("from its making until the device got it", "ns"),
                 "device_ns": Column("from then until it was done", "ns"),
                 "failed": Column("1 if the device could not do it"),
@@ -65,7 +67,9 @@ PROBE = Probe(
                 "issued": Column(
                     "0 if the device never got it itself: flushes that the block layer does at once for many"
                 ),
-                "charged_cgroup_id": Column("id of the cgroup that the request is charged to; absent if unknown"),
+                "charged_cgroup_id": Column(
+                    "id of the cgroup that the request is charged to; absent if unknown", identity=True
+                ),
             },
             null_unless={"charged_cgroup_id": "charged_cgroup_id"},
             failed="failed = 1",

@@ -11,12 +11,13 @@ from scope_catalogue.tables import Count, Failed, LatestRows, Quantiles, Sum, Ta
 
 _NS_PER_MS = 1_000_000
 
+_CONNECTION = Column("number of the socket: its cookie", identity=True)
 _ENDS = {
     "local": Column("address at this end; an IPv4 address if an IPv6 socket uses one"),
     "local_port": Column("port at this end"),
     "remote": Column("address of the peer"),
     "remote_port": Column("port of the peer"),
-    "netns": Column("number of the network namespace, as in /proc/PID/ns/net"),
+    "netns": Column("number of the network namespace, as in /proc/PID/ns/net", identity=True),
 }
 _DIRECTION = Column("outgoing, incoming, or unknown if the connection existed before the trace")
 
@@ -80,7 +81,7 @@ PROBE = Probe(
             "connection",
             "what a TCP connection did since its row before: at its end, and every report_ms while it lives",
             columns={
-                "connection": Column("number of the socket: its cookie"),
+                "connection": _CONNECTION,
                 **_ENDS,
                 "direction": _DIRECTION,
                 "state": Column("state of the connection: established, close_wait, ..., close"),
@@ -178,9 +179,9 @@ PROBE = Probe(
             "connection_user",
             "a further process uses a connection for the first time",
             columns={
-                "connection": Column("number of the socket: its cookie"),
+                "connection": _CONNECTION,
                 **_ENDS,
-                "first_pid": Column("pid of the first process that used the connection"),
+                "first_pid": Column("pid of the first process that used the connection", identity=True),
             },
             shown=Shown(
                 tables=(

@@ -96,27 +96,43 @@ def _pages(client: "Client", stream: str, query: dict[str, Any], limit: int) -> 
 
 
 def _followed(client: "Client", stream: str, query: dict[str, Any]) -> Iterator[Rows]:
-    """Pages in the order of commits, without end. If the server goes away after its first answer, waits for it."""
+    """Rows in the order of commits, each once, without end. If the server goes away after its first answer, waits for
+    it."""
     import time
 
     from scope_cli.errors import ServerUnreachable
 
-    cursor, pause, away = None, _SHORTEST_PAUSE_S, False
+    page = client.get_events(stream, **query, order="stored", limit=PAGE)
+    cursor, pause, away = str(page["next"]), _SHORTEST_PAUSE_S, False
+    if page["events"]:
+        yield page["events"]
+    asked = {name: query[name] for name in ("where", "machine")}
     while True:
         try:
-            page = client.get_events(stream, **query, order="stored", limit=PAGE, cursor=cursor)
+            for rows, place in _live(client, stream, {**asked, "cursor": cursor}):
+                cursor, pause, away = place, _SHORTEST_PAUSE_S, False
+                if rows:
+                    yield rows
         except ServerUnreachable as error:
-            if cursor is None:
-                raise
             if not away:
                 print_remark(f"scope: {error}; waiting for it")
             away = True
-        else:
-            away, cursor = False, page["next"]
-            if page["events"]:
-                yield page["events"]
-                pause = _SHORTEST_PAUSE_S
-            if page["more"]:
-                continue
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def _live(client: "Client", stream: str, query: dict[str, Any]) -> Iterator[tuple[Rows, str]]:
+    """Rows as they are stored, each time with the cursor after them, until the connection ends.
+
+    It also ends if this end was too slow for the server: from its cursor on, nothing is missed.
+    """
+    import json
+
+    from scope_cli.errors import ServerUnreachable
+
+    for event in client.watch("live", stream, **query):
+        if event.name == "problem":
+            raise ServerUnreachable(json.loads(event.data)["detail"])
+        if event.name == "missed":
+            return
+        yield json.loads(event.data), event.id

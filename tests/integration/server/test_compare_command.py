@@ -1,4 +1,4 @@
-"""`scope compare` and `scope flamegraph` with a real server."""
+"""`scope compare`, `aggregates`, `heatmap` and `flamegraph` with a real server."""
 
 import asyncio
 import json
@@ -45,6 +45,52 @@ async def test_what_differs_is_printed(line: Line, start_server: StartServer) ->
         assert (status, json.loads(out)["columns"][0]["column"]) == (0, "name")
         status, _, said = await _told(server, "compare", "syscall")
         assert (status, "where" in said) == (2, True)
+
+
+async def test_groups_are_printed(line: Line, start_server: StartServer) -> None:
+    """A line per group, or per step of each, with units and harmless texts, as the API counts them; or JSON."""
+    fast = {"comm": "worker", "name": "read", "duration_ns": 1000}
+    slow = {"comm": "worker", "name": "fsync\x1b[2J", "duration_ns": 5_000_000}
+    await store(line, "syscall", [*([fast] * 101), *([slow] * 53)])
+    words = ("aggregates", "syscall", "--by", "name", "--cells", "sum(duration_ns),count", *TIMES)
+    async with start_server() as server:
+        status, out, said = await _told(server, *words)
+        assert (status, said) == (0, "")
+        assert [row.split() for row in out.splitlines()] == [
+            ["name", "sum(duration_ns)", "count"],
+            ["fsync\\x1b[2J", "265.00", "ms", "53"],
+            ["read", "101.00", "µs", "101"],
+        ]
+        status, out, said = await _told(server, *words, "--every", "1h", "--order", "count", "--top", "1")
+        (head, row) = (text.split() for text in out.splitlines())
+        assert (status, head[:2], row[1], row[-1]) == (0, ["time", "name"], "read", "101")
+        status, out, _ = await _told(server, *words, "--json")
+        assert (status, [group["values"]["count"] for group in json.loads(out)["groups"]]) == (0, [53, 101])
+        assert (await _told(server, *words, "--where", "name = nobody"))[1] == "there are no rows in this time\n"
+        status, _, said = await _told(server, "aggregates", "syscall", "--by", "nam")
+        assert (status, "nam" in said) == (2, True)
+
+
+async def test_a_heatmap_is_drawn(line: Line, start_server: StartServer) -> None:
+    """A line for each size, the largest on top: what is dark is where the values are."""
+    rows = [{"duration_ns": 1100}] * 1000 + [{"duration_ns": 9000}] * 10
+    await store(line, "syscall", rows)
+    async with start_server() as server:
+        status, out, said = await _told(server, "heatmap", "syscall", "--column", "duration_ns", *TIMES)
+        assert (status, said) == (0, "")
+        head, *drawn, times = out.splitlines()
+        assert head.startswith("duration_ns: 1,010 values, a step is ")
+        assert [text.split() for text in drawn] == [
+            ["8.19", "µs", "▒"],
+            ["4.1", "µs"],
+            ["2.05", "µs"],
+            ["1.02", "µs", "█"],
+        ]
+        assert " to " in times
+        status, out, _ = await _told(server, "heatmap", "syscall", *TIMES, "--json")
+        assert (status, sum(map(sum, json.loads(out)["counts"]))) == (0, 1010)
+        status, _, said = await _told(server, "heatmap", "syscall", "--column", "comm", *TIMES)
+        assert (status, "comm" in said) == (2, True)
 
 
 async def test_a_flame_graph_is_written(line: Line, start_server: StartServer, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """catalogue.json says of the probes what scope_bpf says."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,17 @@ from scope_catalogue.encoding import from_json, to_json
 from scope_catalogue.errors import InvalidDescription, UnknownProbe
 from scope_catalogue.shown import Rollup, Shown
 from scope_catalogue.stream import DescribedStream, fingerprint
+
+
+@pytest.mark.parametrize("name", live())
+def test_what_only_tells_things_apart_is_no_cause(name: str) -> None:
+    """A column with an id, an address or a time since boot is marked, so that no comparison takes it for a cause."""
+    ids = re.compile(r"(.*_)?(pid|tid|ppid|start_ns|ktime_ns|cgroup_id|inode|netns|sector|connection|stack_id)")
+    found = {
+        (stream.name, one.name): one.identity for stream in described(live()[name]).streams for one in stream.columns
+    }
+    assert {names for names, identity in found.items() if ids.fullmatch(names[1]) and not identity} == set()
+    assert ("block", "device") not in found or found["block", "device"]
 
 
 @pytest.mark.parametrize("name", live())

@@ -63,31 +63,47 @@ def test_pages_are_joined_up_to_the_limit(api: Api, scope: Scope) -> None:
     ]
 
 
-def test_following_goes_on_from_page_to_page(api: Api, scope: Scope) -> None:
-    """--follow asks in the order of storage, each time with the last page's cursor; --limit ends it."""
-    pages = [
-        _page(next="a"),
-        _page(1, 2, next="b", more=True),
-        _page(3, next="c"),
-        _page(next="d"),
-        _page(4, 5, next="e"),
-    ]
-    api.answer("GET events/syscall", *pages)
-    status, out, said = scope("events", "syscall", "--follow", "--limit", "4", "--json", "--where", "ret < 0")
+def _told(cursor: str, *numbers: int, before: str = "") -> bytes:
+    rows = json.dumps([{"arg0": number} for number in numbers])
+    return f"retry: 2000\n\n{before}event: rows\nid: {cursor}\ndata: {rows}\n\n: nothing new\n\n".encode()
+
+
+def test_following_is_told_of_rows_as_they_are_stored(api: Api, scope: Scope) -> None:
+    """--follow prints the rows up to now, then those that the live route tells after them. When the connection breaks,
+    it goes on after the last rows that came whole; --limit ends it."""
+    api.answer("GET events/syscall", _page(1, next="a"))
+    cut = _told("c", 4, 5)
+    broken = _told("b", 2, 3) + cut[: cut.index(b"5")]
+    api.answer("GET live/syscall", broken, _told("c"), _told("d", 4, 5, 6))
+    words = ("--follow", "--limit", "5", "--json", "--where", "ret < 0", "--node", "it", "--since", "-5m")
+    status, out, said = scope("events", "syscall", *words)
     assert (status, said) == (0, "")
-    assert [json.loads(line)["arg0"] for line in out.splitlines()] == [1, 2, 3, 4]
-    assert [asked.get("cursor") for asked in _asked(api)] == [None, "a", "b", "c", "d"]
-    assert {(asked["order"], asked["where"]) for asked in _asked(api)} == {("stored", "ret < 0")}
+    assert [json.loads(line)["arg0"] for line in out.splitlines()] == [1, 2, 3, 4, 5]
+    first, *live = _asked(api)
+    assert first["order"] == "stored"
+    assert first["since"]
+    assert live == [{"where": "ret < 0", "machine": "it", "cursor": cursor} for cursor in ("a", "b", "c")]
+
+
+def test_who_follows_slowly_asks_again(api: Api, scope: Scope) -> None:
+    """If the server leaves out rows for a slow viewer, --follow goes on from its own place: it misses none."""
+    api.answer("GET events/syscall", _page(next="a"))
+    missed = 'event: missed\ndata: {"events": 2}\n\n'
+    api.answer("GET live/syscall", _told("b", 1), _told("e", 4, before=missed), _told("f", 2, 3, 4))
+    status, out, _ = scope("events", "syscall", "--follow", "--limit", "4", "--json")
+    assert (status, [json.loads(line)["arg0"] for line in out.splitlines()]) == (0, [1, 2, 3, 4])
+    assert [asked["cursor"] for asked in _asked(api)[1:]] == ["a", "b", "b"]
 
 
 def test_a_server_that_goes_away_is_waited_for(api: Api, scope: Scope) -> None:
     """--follow reports a lost server once, then goes on with the next rows; without a server at the start it fails."""
     api.answer("GET events/syscall", _page(1, next="a"))
-    api.answer("GET events/syscall", *[{"detail": "the database cannot be reached"}] * 3, status=503)
-    api.answer("GET events/syscall", _page(2, next="b"))
+    api.answer("GET live/syscall", b'event: problem\ndata: {"detail": "the server ends"}\n\n')
+    api.answer("GET live/syscall", *[{"detail": "the database cannot be reached"}] * 3, status=503)
+    api.answer("GET live/syscall", _told("b", 2))
     status, out, said = scope("events", "syscall", "--follow", "--limit", "2", "--json")
     assert (status, out) == (0, '{"arg0": 1}\n{"arg0": 2}\n')
-    assert said == "scope: the database cannot be reached; waiting for it\n"
+    assert said == "scope: the server ends; waiting for it\n"
     api.answers.clear()
     api.answer("GET events/syscall", {"detail": "the database cannot be reached"}, status=503)
     assert scope("events", "syscall", "--follow")[0] == 1

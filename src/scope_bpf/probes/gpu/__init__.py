@@ -110,7 +110,9 @@ _GPU_PROCESS = Stream(
     derived={
         "start_ns": Derived(
             Column(
-                "when the process started, since boot, rounded to 10 ms; 0: the process is not visible from here", "ns"
+                "when the process started, since boot, rounded to 10 ms; 0: the process is not visible from here",
+                "ns",
+                identity=True,
             ),
             pa.uint64(),
         ),

@@ -137,7 +137,7 @@ class Database:
         """
         try:
             async with self.connection() as connection, connection.transaction():
-                await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 yield connection
         except psycopg.errors.QueryCanceled:
             raise InvalidQuery("the query takes too long; narrow it with since, until or where") from None

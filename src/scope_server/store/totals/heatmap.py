@@ -11,7 +11,7 @@ from scope_server.store.reading.selection import Selection
 from scope_server.store.totals import of_rollups, of_rows
 from scope_server.store.totals.cells import Cell, histogram_of
 from scope_server.store.totals.question import Question, aligned
-from scope_server.store.totals.reader import MOST_ROWS, reading
+from scope_server.store.totals.reader import MOST_ROWS
 
 # Lengths of a step; those of an hour or more divide a day, so that whole hours are read.
 _STEPS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000)
@@ -60,7 +60,7 @@ async def heatmap(database: Database, wanted: Selection, column: str, columns: i
     wanted = replace(wanted, since=since, until=until)
     question = _question(wanted, column, step)
     source: Literal["rollups", "rows"] = "rollups" if step >= _MINUTE and question.of_rollups else "rows"
-    async with reading(database) as connection:
+    async with database.snapshot() as connection:
         if source == "rollups":
             await connection.execute(of_rollups.SETTINGS)
             query, read_since, complete = of_rollups.distribution(question), since, True

@@ -1,16 +1,12 @@
 """Answers questions for totals: from rollups, or from a bounded number of rows."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
-import psycopg
-
-from scope_server.errors import InvalidQuery
 from scope_server.store.reading.database import Connection, Database
 from scope_server.store.reading.filters import conditions
 from scope_server.store.reading.reach import newest
@@ -61,25 +57,12 @@ class Totals:
             InvalidQuery: the query takes too long.
             StoreUnavailable: the database cannot be reached.
         """
-        async with reading(self._database) as connection:
+        async with self._database.snapshot() as connection:
             if not question.of_rollups:
                 return await _of_rows(connection, question)
             await connection.execute(of_rollups.SETTINGS)
             found = await (_seconds if question.every_s == 1 else _of_rollups)(connection, question)
             return Answered("rollups", question.since, True, found)
-
-
-@asynccontextmanager
-async def reading(database: Database) -> AsyncIterator[Connection]:
-    """A transaction that reads one snapshot."""
-    try:
-        async with database.connection() as connection, connection.transaction():
-            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            yield connection
-    except psycopg.errors.QueryCanceled:
-        raise InvalidQuery("the query takes too long; narrow it with since, until or where") from None
-    except psycopg.DataError as error:
-        raise InvalidQuery(str(error).splitlines()[0]) from None
 
 
 async def _of_rows(connection: Connection, question: Question) -> Answered:
