@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Lack of memory: threads that make room themselves, and processes that are killed. */
+#ifndef SCOPE_MEMORY_PRESSURE_BPF_H
+#define SCOPE_MEMORY_PRESSURE_BPF_H
+
+static __always_inline int stall_begins(enum reclaim_kind kind, int order)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct memory_thread *thread;
+
+	if (task->flags & PF_KTHREAD) /* kcompactd: no program waits for it */
+		return 0;
+	thread = watched(task, stream_reclaim);
+	if (!thread)
+		return 0;
+	thread->reclaim_ns[kind] = bpf_ktime_get_boot_ns();
+	thread->order = order;
+	return 0;
+}
+
+static __always_inline int stall_ends(enum reclaim_kind kind, __u64 pages, bool has_pages)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct memory_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct reclaim_event *event;
+	__u64 since_ns;
+
+	if (!thread || !thread->reclaim_ns[kind])
+		return 0;
+	since_ns = thread->reclaim_ns[kind];
+	thread->reclaim_ns[kind] = 0;
+	event = scope_reserve(task, stream_reclaim, since_ns, sizeof(*event));
+	if (!event)
+		return 0;
+	event->duration_ns = bpf_ktime_get_boot_ns() - since_ns;
+	event->reclaimed_bytes = pages << scope_page_shift;
+	event->kind = kind;
+	event->order = thread->order;
+	event->has_reclaimed = has_pages;
+	__builtin_memset(event->pad, 0, sizeof(event->pad));
+	scope_submit(event, stream_reclaim, sizeof(*event));
+	return 0;
+}
+
+SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
+int BPF_PROG(reclaim_begins, int order)
+{
+	return stall_begins(RECLAIM_KIND_MACHINE, order);
+}
+
+SEC("tp_btf/mm_vmscan_direct_reclaim_end")
+int BPF_PROG(reclaim_ends, unsigned long pages)
+{
+	return stall_ends(RECLAIM_KIND_MACHINE, pages, true);
+}
+
+SEC("tp_btf/mm_vmscan_memcg_reclaim_begin")
+int BPF_PROG(reclaim_of_cgroup_begins, int order)
+{
+	return stall_begins(RECLAIM_KIND_CGROUP, order);
+}
+
+SEC("tp_btf/mm_vmscan_memcg_reclaim_end")
+int BPF_PROG(reclaim_of_cgroup_ends, unsigned long pages)
+{
+	return stall_ends(RECLAIM_KIND_CGROUP, pages, true);
+}
+
+SEC("tp_btf/mm_compaction_begin")
+int BPF_PROG(compaction_begins)
+{
+	return stall_begins(RECLAIM_KIND_COMPACTION, 0);
+}
+
+SEC("tp_btf/mm_compaction_end")
+int BPF_PROG(compaction_ends)
+{
+	return stall_ends(RECLAIM_KIND_COMPACTION, 0, false);
+}
+
+#define DEEPEST_CGROUP 8
+#define CHARGED_AHEAD 64 /* pages: MEMCG_CHARGE_BATCH */
+
+/* The limit that the victim's cgroup, or one around it, has reached; none: the machine has too little memory. */
+static __always_inline void find_limit(struct task_struct *victim, struct oom_kill_event *event)
+{
+	__u32 number = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
+	struct cgroup_subsys_state *state = BPF_CORE_READ(victim, cgroups, subsys[number]);
+
+	for (int i = 0; i < DEEPEST_CGROUP && state; i++) {
+		struct mem_cgroup *group = (void *)state; /* its first member is the state */
+		__u64 usage = BPF_CORE_READ(group, memory.usage.counter), limit = BPF_CORE_READ(group, memory.max);
+
+		if (usage + CHARGED_AHEAD >= limit) {
+			event->reason = OOM_REASON_CGROUP;
+			event->usage_bytes = usage << scope_page_shift;
+			event->limit_bytes = limit << scope_page_shift;
+			event->limited_cgroup_id = BPF_CORE_READ(group, css.cgroup, kn, id);
+			return;
+		}
+		state = BPF_CORE_READ(state, parent);
+	}
+}
+
+/* Runs where the kernel has chosen a victim. Since 72ba14deb40a ("mm: update mark_victim tracepoints fields", 6.8). */
+SEC("tp_btf/mark_victim")
+int BPF_PROG(oom_killed, struct task_struct *victim)
+{
+	struct task_struct *trigger = bpf_get_current_task_btf();
+	struct oom_kill_event *event;
+
+	if (!scope_passes(victim) && !scope_passes(trigger))
+		return 0;
+	event = scope_reserve(victim, stream_oom_kill, bpf_ktime_get_boot_ns(), sizeof(*event));
+	if (!event)
+		return 0;
+	event->total_bytes = BPF_CORE_READ(victim, mm, total_vm) << scope_page_shift;
+	event->limit_bytes = event->usage_bytes = event->limited_cgroup_id = 0;
+	event->reason = OOM_REASON_MACHINE;
+	event->trigger_pid = trigger->tgid;
+	event->trigger_tid = trigger->pid;
+	event->score_adj = BPF_CORE_READ(victim, signal, oom_score_adj);
+	copy_comm(event->trigger_comm, trigger);
+	find_limit(victim, event);
+	scope_submit(event, stream_oom_kill, sizeof(*event));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,208 @@
+"""Memory: page faults, growth of address spaces by stack, stalls for lack of memory, and kills."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from scope_bpf.catalogue import stacks
+from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
+from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.codes import Codes
+from scope_catalogue.guide import Example, Guide
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Counter, Flame, Latest, Rollup, Shown, Slices, Timeline
+from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Count, LatestRows, Quantiles, Sum, Table
+
+if TYPE_CHECKING:
+    from scope_bpf.binding.object import BpfObject
+    from scope_bpf.code.modules import Modules
+    from scope_bpf.code.resolver import Resolver
+
+
+def _resolver(object_: "BpfObject", modules: "Modules", _options: Mapping[str, Any]) -> "Resolver":
+    from scope_bpf.code.stacks import StackResolver
+
+    return StackResolver(object_, modules, all_processes=True)
+
+
+GUIDE = Guide(
+    examples=(
+        Example("scope trace memory -- ls /", "page faults of a command, and what it maps"),
+        Example(
+            "scope trace memory --flamegraph /tmp/growth.svg -- ls /",
+            "a flame graph of the code that makes the address space grow",
+        ),
+        Example("scope trace memory -o stacks=false --duration 1", "the whole machine: faults, stalls and kills"),
+    ),
+    notes=(
+        "`memory_faults` counts the page faults that the kernel has served: minor ones, whose page was in memory or is "
+        "new, and major ones, whose page was read from a disk. `by_read` to `by_kernel` are the same faults by what "
+        "the program did (x86-64); `by_copy` are writes to pages shared with another process or file.",
+        "`mapping` has a row per mmap, munmap, brk and mremap. `grown_bytes` is the address space's growth: memory is "
+        "only used once it is touched.",
+        "`reclaim` has a row per stall: a thread that needs memory makes room itself, because the machine has too "
+        "little (machine), its cgroup is at its limit (cgroup), or memory is not in one piece (compaction).",
+        "`oom_kill` names the victim, which thread wanted memory, and which cgroup was at its limit.",
+    ),
+    limits=(
+        "If threads of a process map memory at the same time, the growth may be put down to either.",
+        "What an exec maps, and the calls of 32-bit programs, are not recorded.",
+        "Before Linux 6.8, kills are not recorded.",
+        "A page fault of a watched process takes about 0.5 µs longer.",
+    ),
+)
+
+_CAUSES = {
+    "by_read": "reads",
+    "by_write": "writes to new pages",
+    "by_copy": "writes to pages that are shared, or only mapped for reading",
+    "by_exec": "executed code",
+    "by_kernel": "the kernel, within the process's calls",
+}
+_HOOKS = ("mapping_exit", "mapping_enter", "memory_fault_user")
+_STALLS = (
+    *("reclaim_ends", "reclaim_begins", "reclaim_of_cgroup_ends", "reclaim_of_cgroup_begins"),
+    *("compaction_ends", "compaction_begins"),
+)
+_SERVED = {
+    "memory_fault_minor": "PERF_COUNT_SW_PAGE_FAULTS_MIN",
+    "memory_fault_major": "PERF_COUNT_SW_PAGE_FAULTS_MAJ",
+}
+
+PROBE = Probe(
+    name="memory",
+    meaning="page faults, growth of address spaces by stack, stalls for lack of memory, and processes killed for it",
+    streams=(
+        Stream(
+            "mapping",
+            "one row per finished call that changes the address space",
+            columns={
+                "call": Column("mmap, munmap, brk or mremap"),
+                "grown_bytes": Column("growth of the address space; below 0: it shrank", "bytes"),
+                "length_bytes": Column("length that the call was given; 0 for brk", "bytes"),
+                "address": Column("begin of the memory; for brk, the new end of the heap", hex=True, identity=True),
+                "total_bytes": Column("size of the address space afterwards", "bytes"),
+                "error": Column("why the call failed; 0: it did not", codes=Codes.ERROR),
+                "prot": Column("PROT_ bits of mmap", hex=True),
+                "flags": Column("MAP_ bits of mmap", hex=True),
+                "anonymous": Column("1 if mmap maps no file"),
+                "stack_id": Column(
+                    "tells apart stacks with equal text: they differ in a line of the same function",
+                    hex=True,
+                    identity=True,
+                ),
+            },
+            resolved={"stack": stacks.STACK},
+            hidden=("is_map",),
+            null_unless=dict.fromkeys(("prot", "flags", "anonymous"), "is_map"),
+            failed="error < 0",
+            shown=Shown(
+                tables=(
+                    Table(("comm", "pid", "call"), (Count(), Sum("grown_bytes")), title="calls that map memory"),
+                    Table(
+                        ("comm", "call", "stack"),
+                        (Count(), Sum("grown_bytes")),
+                        where="stack is not null",
+                        title="growth of address spaces, by stack",
+                    ),
+                ),
+                line=("call", "grown_bytes", "total_bytes", "address", "error"),
+                timeline=Timeline(counters=(Counter("total_bytes"),)),
+                flame=Flame(
+                    weight="grown_bytes",
+                    below=("call",),
+                    where="grown_bytes > 0",
+                    title="growth of address spaces, by stack",
+                ),
+            ),
+            rollup=Rollup(by=("comm", "call")),
+        ),
+        Stream(
+            "reclaim",
+            "one row per stall of a thread that makes room for memory itself, timed at its begin",
+            columns={
+                "duration_ns": Column("how long the thread was held up", "ns"),
+                "kind": Column("machine, cgroup or compaction"),
+                "reclaimed_bytes": Column("memory that it got back; absent for compaction", "bytes"),
+                "order": Column("it wants 2^order pages in one piece"),
+            },
+            hidden=("has_reclaimed",),
+            null_unless={"reclaimed_bytes": "has_reclaimed"},
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "pid", "kind"),
+                        (Count(), Sum("reclaimed_bytes"), Sum("duration_ns"), Quantiles("duration_ns")),
+                        title="stalls for lack of memory",
+                    ),
+                ),
+                line=("tid", "kind", "duration_ns", "reclaimed_bytes", "order"),
+                timeline=Timeline(slices=(Slices(named=("kind",), below="lack of memory"),)),
+            ),
+            rollup=Rollup(by=("comm", "kind"), measured="duration_ns"),
+        ),
+        Stream(
+            "oom_kill",
+            "one row per process that the kernel kills for its memory; pid, comm and so on are the victim's",
+            columns={
+                "reason": Column("cgroup: one was at its limit; machine: there was no memory left"),
+                "total_bytes": Column("size of the victim's address space", "bytes"),
+                "limit_bytes": Column("limit of that cgroup; absent if the machine was the reason", "bytes"),
+                "usage_bytes": Column("memory of that cgroup", "bytes"),
+                "limited_cgroup_id": Column("id of that cgroup", identity=True),
+                "score_adj": Column("oom_score_adj of the victim"),
+                "trigger_pid": Column("process that wanted memory"),
+                "trigger_tid": Column("thread that wanted memory"),
+                "trigger_comm": Column("name of that thread"),
+            },
+            null_unless=dict.fromkeys(("limit_bytes", "usage_bytes", "limited_cgroup_id"), "limit_bytes"),
+            shown=Shown(
+                tables=(
+                    LatestRows(
+                        ("pid", "comm", "reason", "total_bytes", "limit_bytes", "trigger_comm"),
+                        title="processes killed for their memory",
+                    ),
+                ),
+                line=("reason", "total_bytes", "limit_bytes", "trigger_pid", "trigger_comm"),
+                timeline=Timeline(slices=(Slices(text="killed for its memory", lasting="", below="lack of memory"),)),
+            ),
+        ),
+        Stream(
+            "memory_faults",
+            "page faults that the kernel has served, by process, since recording began",
+            columns={
+                "minor": Column("faults whose page was in memory, or is new"),
+                "major": Column("faults whose page was read from a disk"),
+                **{name: Column(f"faults by {meaning}") for name, meaning in _CAUSES.items()},
+                "ended": Column("1 in the last row of a process"),
+            },
+            mode=Mode.SUMMARY,
+            shown=Shown(
+                tables=(Table(("comm", "pid"), (*map(Sum, _CAUSES), Sum("major"), Sum("minor")), title="page faults"),),
+                timeline=Timeline(counters=(Counter("minor"), Counter("major"))),
+            ),
+            gauge=True,
+            latest=Latest(key=(), by=("comm",), totals=("minor", "major", *_CAUSES), ended="ended"),
+        ),
+    ),
+    ring_bytes=2 << 20,
+    alternatives=(
+        Alternative(
+            "tp_btf: sys_enter, sys_exit, page_fault_user, mm_vmscan_*, mm_compaction_*, mark_victim; software events",
+            (*_HOOKS, *_STALLS, "oom_killed"),
+            software_events=_SERVED,
+        ),
+        Alternative(
+            "tp_btf: sys_enter, sys_exit, page_fault_user, mm_vmscan_*, mm_compaction_*; software events",
+            (*_HOOKS, *_STALLS),
+            software_events=_SERVED,
+        ),
+    ),
+    extra_options=(Option("stacks", "boolean", True, "record the call stacks that map memory"),),
+    constants=lambda options: {"keep_stacks": options["stacks"]},
+    hooks=lambda options: stacks.UNWOUND_HOOKS if options["stacks"] else Hooks(),
+    kept_by_process=stacks.MAPS,
+    resolver=_resolver,
+    resolves=lambda options: bool(options["stacks"]),
+    guide=GUIDE,
+)

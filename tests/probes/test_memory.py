@@ -1,0 +1,133 @@
+"""The `memory` probe: faults beside the kernel's own account of a process, known mappings, a cgroup at its limit."""
+
+import errno
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.probes.recording import Record
+
+PYTHON = [sys.executable, "-S", "-E", "-c"]
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+FAULTS = """
+import mmap, os, sys
+child = os.fork()
+if not child:
+    open("/proc/self/comm", "w").write("fau\\x1b[31mlts")
+    memory = mmap.mmap(-1, 4096 * 1009, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    for at in range(0, len(memory), 4096):
+        memory[at] = 1
+    with open(sys.executable, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        sum(mapped[at] for at in range(0, len(mapped), 65536))
+    os._exit(0)
+_, _, used = os.wait4(child, 0)
+print(child, used.ru_minflt, used.ru_majflt)
+"""
+
+
+def test_faults_are_those_that_the_kernel_counts(record: Record, capfd: pytest.CaptureFixture[str]) -> None:
+    """The faults of a process, from its begin to its end, are those that wait4(2) tells its parent; 1,009 of them are
+    writes to new pages."""
+    recording = record("memory", [*PYTHON, FAULTS])
+    child, minor, major = map(int, capfd.readouterr().out.split())
+    last = [row for row in recording.rows("memory_faults") if row["pid"] == child][-1]
+    assert (last["minor"], last["major"], last["ended"]) == (minor, major, 1)
+    causes = ("by_read", "by_write", "by_copy", "by_exec", "by_kernel")
+    assert sum(last[cause] for cause in causes) == minor + major
+    assert last["by_write"] >= 1009
+    assert last["by_copy"] > 0, "the child writes to pages that it shares with its parent"
+    assert not any(account.lost for account in recording.accounts.values())
+
+
+MAPPINGS = f"""
+import ctypes
+c = ctypes.CDLL(None, use_errno=True)
+c.mmap.restype = c.sbrk.restype = c.mremap.restype = ctypes.c_void_p
+c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+c.mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+c.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+for n in range(17):
+    at = c.mmap(None, 1009 * {PAGE} - 5, 3, 0x22, -1, 0)
+    if n < 13:
+        c.munmap(at, 1009 * {PAGE})
+for n in range(7):
+    c.mremap(c.mmap(None, 11 * {PAGE}, 3, 0x22, -1, 0), 11 * {PAGE}, 4999 * {PAGE}, 1)
+c.mmap(None, 1 << 62, 3, 0x22, -1, 0)
+"""
+
+
+def test_known_mappings(record: Record) -> None:
+    """Each call is one row with the growth that it made, in whole pages; one that fails has its error."""
+    recording = record("memory", [*PYTHON, MAPPINGS])
+    rows = recording.rows("mapping")
+    grown = Counter((row["call"], row["grown_bytes"] // PAGE) for row in rows if not row["error"])
+    assert grown["mmap", 1009] == 17
+    assert grown["munmap", -1009] == 13
+    assert grown["mmap", 11] == 7
+    assert grown["mremap", 4999 - 11] == 7
+    (refused,) = [row for row in rows if row["error"]]
+    assert (refused["call"], refused["error"], refused["grown_bytes"]) == ("mmap", -errno.ENOMEM, 0)
+    assert {row["anonymous"] for row in rows if row["length_bytes"] == 1009 * PAGE - 5} == {1}
+
+
+@pytest.fixture
+def small_cgroup() -> Iterator[Path]:
+    """A cgroup whose processes may use 24 MiB together, and no swap."""
+    for root, limits in (
+        (Path("/sys/fs/cgroup/memory"), ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")),
+        (Path("/sys/fs/cgroup"), ("memory.max", "memory.swap.max")),
+    ):
+        folder = root / f"scope-test-{os.getpid()}"
+        if not (root / "cgroup.procs").exists():
+            continue
+        with suppress(OSError):
+            folder.mkdir()
+            (folder / limits[0]).write_text(str(24 << 20))
+            with suppress(OSError):
+                (folder / limits[1]).write_text(str(24 << 20 if "memsw" in limits[1] else 0))
+            yield folder
+            folder.rmdir()
+            return
+    pytest.skip("no cgroup can limit memory here")
+
+
+HUNGRY = """
+import mmap, os, sys
+child = os.fork()
+if not child:
+    open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))
+    open("/proc/self/comm", "w").write("hun\\x1b[31mgry")
+    memory = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for at in range(0, len(memory), 4096):
+        memory[at] = 1
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+print(child, status)
+"""
+
+
+def test_a_process_beyond_its_cgroups_limit(
+    record: Record, small_cgroup: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A process that wants more than its cgroup may have is held up while it reclaims, then killed: with the limit, and
+    with itself as the one that wanted the memory."""
+    recording = record("memory", [*PYTHON, HUNGRY, str(small_cgroup)])
+    child, status = map(int, capfd.readouterr().out.split())
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    (killed,) = recording.rows("oom_kill")
+    assert (killed["pid"], killed["comm"], killed["reason"]) == (child, "hun\x1b[31mgry", "cgroup")
+    assert (killed["trigger_pid"], killed["trigger_comm"]) == (child, "hun\x1b[31mgry")
+    assert killed["limit_bytes"] == 24 << 20 >= killed["usage_bytes"] > 23 << 20
+    assert killed["total_bytes"] > 64 << 20
+    stalls = [row for row in recording.rows("reclaim") if row["pid"] == child and row["kind"] == "cgroup"]
+    assert stalls and all(row["duration_ns"] > 0 and row["reclaimed_bytes"] is not None for row in stalls)
+    assert recording.accounts["oom_kill"].lost == {}
