@@ -10,6 +10,23 @@ from scope_catalogue.tables import AnyTable
 
 
 @dataclass(frozen=True)
+class Flow:
+    """Arrows from slice to slice, in order of time: those of slices of a process that have the same values.
+
+    Attributes:
+        name: slices of several streams whose flow has the same name belong together.
+        by: columns of whole numbers.
+        begins: the first slice of a flow is one of these.
+        where: which rows belong to a flow.
+    """
+
+    name: str
+    by: tuple[str, ...]
+    begins: bool = False
+    where: str = ""
+
+
+@dataclass(frozen=True)
 class Slices:
     """Slices of a timeline, one per row.
 
@@ -23,6 +40,7 @@ class Slices:
         below: the name of a track below the thread's, or below those of `on`. Empty: the slice is on that track itself,
             where slices that begin at the same time as others do not belong.
         where: which rows have a slice.
+        flow: which of them arrows lead to, or from; None: none.
     """
 
     named: tuple[str, ...] = ()
@@ -32,6 +50,7 @@ class Slices:
     on: tuple[str, ...] = ()
     below: str = ""
     where: str = ""
+    flow: Flow | None = None
 
 
 @dataclass(frozen=True)

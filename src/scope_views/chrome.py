@@ -14,13 +14,15 @@ import pyarrow.compute as pc
 
 from scope_catalogue.shown import Counter, Slices
 from scope_catalogue.stream import COMMON, DescribedStream
+from scope_views.annotations import Annotation, lanes
 from scope_views.chosen import Chosen
+from scope_views.flows import Flows
 from scope_views.groups import groups_of
 from scope_views.machines import Machines
 from scope_views.printable import printable_json
 
 _OF_MACHINE = 10_000_000
-_TRACKS = 1 << 40  # threads that are tracks have higher numbers than any thread
+_TRACKS = 1 << 24  # threads that are tracks have higher numbers than any thread, of 32 bits as importers want them
 
 
 class ChromeTrace:
@@ -64,6 +66,21 @@ class ChromeTrace:
         lost |= {"ts": (begin_ns - self._since_ns) / 1000, "dur": (end_ns - begin_ns) / 1000}
         return self._joined([*self._of_track(pid, track, f"lost: {stream}"), lost])
 
+    def annotations(self, told: Sequence[Annotation]) -> bytes:
+        """Marks and slices on a track of the machine that they are about; those about all, on the first one's."""
+        events: list[dict[str, Any]] = []
+        for lane, one in lanes(told):
+            number = self._machines.number(*one.machine) if one.machine else self._machines.first()
+            pid = number * _OF_MACHINE
+            track = self._track((pid, "annotations", lane))
+            event = {"name": one.text, "cat": "annotation", "pid": pid, "tid": track}
+            event["ts"] = (one.begin_ns - self._since_ns) / 1000
+            lasts = (
+                {"ph": "i", "s": "t"} if one.end_ns is None else {"ph": "X", "dur": (one.end_ns - one.begin_ns) / 1000}
+            )
+            events += [*self._of_track(pid, track, "annotations"), event | lasts]
+        return self._joined(events)
+
     def end(self) -> bytes:
         """The last piece."""
         return b"]}"
@@ -98,7 +115,22 @@ class ChromeTrace:
         if arguments:
             its: Any = polars.from_arrow(pa.Table.from_batches([batch.select(arguments)]))
             frame = frame.with_columns(args=its.to_struct())
-        return described + self._lines(frame)
+        return described + self._lines(frame) + self._flows(machine, stream, slices, batch, frame)
+
+    def _flows(
+        self, machine: int, stream: DescribedStream, slices: Slices, batch: pa.RecordBatch, frame: polars.DataFrame
+    ) -> bytes:
+        """Begins or steps of the slices' flows."""
+        if slices.flow is None:
+            return b""
+        flows = Flows(stream, slices.flow, machine)
+        ids = [f"{number:#x}" for number in flows.ids(batch).tolist()]
+        kind = "s" if slices.flow.begins else "t"
+        told = frame.select("ts", "pid", "tid").with_columns(
+            name=polars.lit(slices.flow.name), cat=polars.lit("flow"), ph=polars.lit(kind), id=polars.Series(ids)
+        )
+        told = told.filter(polars.Series(flows.mask(batch)))
+        return self._lines(told) if len(told) else b""
 
     def _places(self, machine: int, slices: Slices, batch: pa.RecordBatch) -> tuple[Any, Any, bytes]:
         """Processes and threads of the rows, and the names of threads that are tracks."""

@@ -27,6 +27,10 @@ class Machines:
             self._offsets_ns.append([])
         return self._numbers[machine_id]
 
+    def first(self) -> int:
+        """The number of the first machine; if none is known, of one without a name."""
+        return 0 if self.hostnames else self.number("", "")
+
     def parts(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """A machine's number and rows, whose `ktime_ns` and `start_ns` are since 1970.
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from scope_catalogue.shown import Counter, Samples, Slices
 from scope_catalogue.stream import COMMON, DescribedStream
 from scope_views.chosen import Chosen
+from scope_views.flows import Flows
 from scope_views.groups import Group, groups_of
 from scope_views.perfetto.callstacks import Callstacks
 from scope_views.perfetto.messages import Column, Messages
@@ -62,6 +63,9 @@ class Drawing:
         kinds = np.where(lasts, _BEGIN, _INSTANT)
         begins = Messages(len(here)).varint(9, kinds).varint(11, tracks[here])
         begins.varint(10, self._names(slices)[here]).append(self._arguments(slices).taken(here))
+        if slices.flow:
+            flows = Flows(self._stream, slices.flow, self._tracks.machine)
+            begins.fixed64(47, flows.ids(self._batch)[here], flows.mask(self._batch)[here])
         ends = Messages(int(lasts.sum())).same(9, _END).varint(11, tracks[here][lasts])
         return _packets(end_ns[lasts], ends), _packets(begin_ns, begins)
 

@@ -1,8 +1,11 @@
 """A trace of several machines, in Perfetto's protobuf format, piece by piece."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from scope_catalogue.stream import DescribedStream
+from scope_views.annotations import Annotation, lanes
 from scope_views.machines import Machines
 from scope_views.perfetto.trace import PerfettoTrace
 
@@ -34,6 +37,14 @@ class PerfettoOfMachines:
         """A slice that says which rows of a machine, given by id and hostname, are missing."""
         begin, trace = self._trace(self._machines.number(*machine))
         return begin + trace.loss(stream, told, begin_ns, end_ns)
+
+    def annotations(self, told: Sequence[Annotation]) -> bytes:
+        """Marks and slices on a track of the machine that they are about; those about all, on the first one's."""
+        pieces = []
+        for lane, one in lanes(told):
+            begin, trace = self._trace(self._machines.number(*one.machine) if one.machine else self._machines.first())
+            pieces += [begin, trace.annotation(one, lane)]
+        return b"".join(pieces)
 
     def end(self) -> bytes:
         """The last piece."""

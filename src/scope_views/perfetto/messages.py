@@ -60,6 +60,11 @@ class Messages:
         self._fields.append(_Field(_varint(number << 3 | _VARINT), value, None))
         return self
 
+    def fixed64(self, number: int, values: Column, present: Column) -> Self:
+        """An unsigned integer of 64 bits in those where it is present, shape (count,) each."""
+        self._fields.append(_Field(_varint(number << 3 | _FIXED64), values.astype(np.uint64).view(np.int64), present))
+        return self
+
     def double(self, number: int, values: Column) -> Self:
         """A double, shape (count,)."""
         self._fields.append(_Field(_varint(number << 3 | _FIXED64), values.astype(np.float64), None))
@@ -122,17 +127,19 @@ class Messages:
                     head = field.tag + _varint(len(inner))
                     places += [_Place(len(row) + len(head) + one.offset, one.width, one.values) for one in inside]
                     row += head + inner
+            elif not has:
+                continue
             elif isinstance(field.values, int):
                 row += field.tag + _varint(field.values)
             else:
-                width = 8 if field.values.dtype == np.float64 else _width(int(field.values.max(initial=0)))
+                width = _width(int(field.values.max(initial=0))) if field.values.dtype == np.uint64 else 8
                 places.append(_Place(len(row) + len(field.tag), width, field.values))
                 row += field.tag + bytes(width)
         return row, places
 
 
 def _put(matrix: Column, place: _Place, values: Column) -> None:
-    if values.dtype == np.float64:
+    if values.dtype != np.uint64:  # of a fixed width
         matrix[:, place.offset : place.offset + place.width] = values.view(np.uint8).reshape(len(values), 8)
         return
     for index in range(place.width):

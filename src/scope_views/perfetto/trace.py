@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from scope_catalogue.shown import Switches
 from scope_catalogue.stream import DescribedStream
+from scope_views.annotations import Annotation
 from scope_views.groups import groups_of
 from scope_views.perfetto.callstacks import Callstacks
 from scope_views.perfetto.drawing import Drawing
@@ -60,6 +61,15 @@ class PerfettoTrace:
     def loss(self, stream: str, told: str, begin_ns: int, end_ns: int) -> bytes:
         """A slice that says, in that time, which rows are missing."""
         self._tracks.slice(self._tracks.named(0, f"lost: {stream}"), told, begin_ns, end_ns)
+        return self._tracks.taken()
+
+    def annotation(self, told: Annotation, lane: int) -> bytes:
+        """A mark, or a slice in a lane, on the track of annotations."""
+        track = self._tracks.named(0, "annotations", lane)
+        if told.end_ns is None:
+            self._tracks.moment(track, told.text, told.begin_ns)
+        else:
+            self._tracks.slice(track, told.text, told.begin_ns, told.end_ns)
         return self._tracks.taken()
 
     def _encoded(self, packets: Sequence[Messages]) -> bytes:

@@ -15,10 +15,13 @@ class Tracks:
 
     Args:
         machine: its number in a trace of several; 0: the first, or only one.
+
+    Attributes:
+        machine: the same.
     """
 
     def __init__(self, machine: int = 0) -> None:
-        self._trace, self._machine = proto.Trace(), machine
+        self._trace, self.machine = proto.Trace(), machine
         self._numbers: dict[Hashable, int] = {}
         self._texts: dict[tuple[str, str], int] = {}
         self._named: set[tuple[int, int]] = set()  # processes
@@ -27,7 +30,7 @@ class Tracks:
 
     def _packet(self, **content: Any) -> Any:
         """A new packet."""
-        of_machine = {"machine_id": self._machine} if self._machine else {}
+        of_machine = {"machine_id": self.machine} if self.machine else {}
         return self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE, **of_machine, **content)
 
     def begin(self, boottime_ns: int, realtime_ns: int, hostname: str = "") -> None:
@@ -92,7 +95,7 @@ class Tracks:
 
     def _track(self, key: Hashable, parent: int = 0, **described: Any) -> int:
         if key not in self._numbers:
-            number = self._numbers[key] = (self._machine << 32) + len(self._numbers) + 1
+            number = self._numbers[key] = (self.machine << 32) + len(self._numbers) + 1
             self._describe(number, parent, **described)
         return self._numbers[key]
 
@@ -128,3 +131,10 @@ class Tracks:
             packet.track_event.type = proto.TrackEvent.Type.Value(kind)
             if kind == "TYPE_SLICE_BEGIN":
                 packet.track_event.name = name
+
+    def moment(self, track: int, name: str, at_ns: int) -> None:
+        """A single mark."""
+        packet = self._packet(timestamp=at_ns)
+        packet.track_event.track_uuid = track
+        packet.track_event.type = proto.TrackEvent.TYPE_INSTANT
+        packet.track_event.name = name

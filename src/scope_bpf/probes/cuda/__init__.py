@@ -17,7 +17,7 @@ from scope_bpf.probes.cuda import results
 from scope_bpf.probes.cuda.functions import BY_ADDRESS, D2D, FUNCTIONS, RUNTIME
 from scope_bpf.probes.cuda.guide import GUIDE
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Counter, Flame, Latest, Rollup, Shown, Slices, Timeline
+from scope_catalogue.shown import Counter, Flame, Flow, Latest, Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
 from scope_catalogue.tables import Count, Quantiles, Rate, Sum, Table
 
@@ -169,7 +169,8 @@ _SUMMED = replace(
 )
 _FAILED = "result != 0"
 _STREAMS, _HELD_BY = ("device", "stream"), ("memory", "device")
-
+_LAUNCHED = Flow("cuda_launch", ("tid", "ktime_ns"), begins=True, where="nested = 0")
+_TO_KERNEL = Flow("cuda_launch", ("tid", "ktime_ns"))
 _CALL = Stream(
     "cuda_call",
     "one row per finished call, timed at entry",
@@ -284,7 +285,10 @@ _LAUNCH = Stream(
             *("shared_bytes", "kernel"),
         ),
         timeline=Timeline(
-            slices=(Slices(named=("function",)), Slices(named=("kernel",), on=_STREAMS, where="nested = 0")),
+            slices=(
+                Slices(named=("function",), flow=_LAUNCHED),
+                Slices(named=("kernel",), on=_STREAMS, where="nested = 0", flow=_TO_KERNEL),
+            ),
         ),
         flame=Flame(below=("kernel",), where="nested = 0", title="launches, by stack"),
     ),

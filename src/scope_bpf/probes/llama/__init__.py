@@ -12,7 +12,7 @@ from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.probes.llama.functions import places
 from scope_bpf.probes.llama.guide import GUIDE
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Rollup, Shown, Slices, Span, Timeline
+from scope_catalogue.shown import Flow, Rollup, Shown, Slices, Span, Timeline
 from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, LatestRows, Quantiles, Share, SlowestRows, Sum, Table
 
@@ -81,6 +81,9 @@ _OUTSIDE = {
     ),
 }
 _OF_SEQUENCE = ("context", "sequence")
+_FROM_REQUEST = Flow("llama", (*_OF_SEQUENCE, "request"), begins=True)
+# The first token's time begins with the request's: an arrow would lead nowhere.
+_TO_TOKENS = Flow("llama", (*_OF_SEQUENCE, "request"), where="number > 0")
 
 # opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans. Which model it is, llama.cpp's functions are not told.
 _SPAN = Span(
@@ -231,7 +234,9 @@ PROBE = Probe(
                     ),
                 ),
                 line=("tid", "duration_ns", "sequence", "request", "number", "decode_ns", "wait_ns", "outside_ns"),
-                timeline=Timeline(slices=(Slices(text="token", ending=True, on=_OF_SEQUENCE, below="tokens"),)),
+                timeline=Timeline(
+                    slices=(Slices(text="token", ending=True, on=_OF_SEQUENCE, below="tokens", flow=_TO_TOKENS),)
+                ),
             ),
             rollup=Rollup(by=("comm",), measured="duration_ns", where="draft = 0"),
         ),
@@ -303,7 +308,7 @@ PROBE = Probe(
                     ),
                 ),
                 line=("duration_ns", "sequence", "request", "prompt_tokens", "generated_tokens", "ttft_ns", "ended"),
-                timeline=Timeline(slices=(Slices(text="request", on=_OF_SEQUENCE),)),
+                timeline=Timeline(slices=(Slices(text="request", on=_OF_SEQUENCE, flow=_FROM_REQUEST),)),
                 span=_SPAN,
             ),
             rollup=Rollup(by=("comm",), measured="duration_ns", where="draft = 0"),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 from pydantic import Field
@@ -12,7 +12,7 @@ from pydantic import Field
 from scope_catalogue.nearest import unknown
 from scope_catalogue.stream import DescribedStream
 from scope_server.accounts.caller import Role
-from scope_server.api.context import COLUMNS, TABLES
+from scope_server.api.context import ANNOTATIONS, COLUMNS, TABLES
 from scope_server.api.resources.losses import LossInTime, losses_of
 from scope_server.api.resources.machines import machines_named
 from scope_server.api.resources.window import TaskId, TimesQuery, of_task, times_of
@@ -22,6 +22,7 @@ from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.errors import InvalidQuery
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import StreamTable
+from scope_views.annotations import Annotation
 from scope_views.chrome import ChromeTrace
 from scope_views.perfetto.machines import PerfettoOfMachines
 
@@ -30,6 +31,7 @@ ROUTES = Routes()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_STREAMS = 50
+_MOST_ANNOTATIONS = 10_000
 _ROWS = 4096  # that are drawn at a time
 
 
@@ -56,14 +58,23 @@ class _Drawn(Protocol):
     def begin(self) -> bytes: ...
     def rows(self, stream: DescribedStream, batch: pa.RecordBatch) -> bytes: ...
     def loss(self, stream: str, told: str, machine: tuple[str, str], begin_ns: int, end_ns: int) -> bytes: ...
+    def annotations(self, told: Sequence[Annotation]) -> bytes: ...
     def end(self) -> bytes: ...
+
+
+class _Window(NamedTuple):
+    """The time that is drawn, and the machines; None: all."""
+
+    since: datetime
+    until: datetime
+    machines: Sequence[int] | None
 
 
 @ROUTES.get(f"{PREFIX}/trace", Role.VIEWER)
 async def get_trace(call: Call, query: TraceQuery) -> Trace:
     """The timelines of streams, for https://ui.perfetto.dev: each machine has its own processes and CPUs, on one clock.
 
-    Losses are slices on tracks of their own.
+    Losses and annotations are slices on tracks of their own; the newest 10,000 annotations are drawn.
     """
     since, until = times_of(query)
     task, machines = await of_task(call, query.task, await machines_named(call, query.machine))
@@ -77,13 +88,14 @@ async def get_trace(call: Call, query: TraceQuery) -> Trace:
     return Trace(
         content_type=Trace.MEDIA[0 if is_perfetto else 1],
         filename="trace.perfetto" if is_perfetto else "trace.json",
-        pieces=_pieces(call, wanted, drawn, until),
+        pieces=_pieces(call, wanted, drawn, _Window(since, until, machines)),
     )
 
 
 async def _pieces(
-    call: Call, wanted: Sequence[Selection], drawn: _Drawn, until: datetime
+    call: Call, wanted: Sequence[Selection], drawn: _Drawn, window: _Window
 ) -> AsyncGenerator[bytes, None]:
+    until = window.until
     yield drawn.begin()
     for selection in wanted:
         stream = selection.table.described
@@ -95,7 +107,22 @@ async def _pieces(
             begin_ns, end_ns = _ns(loss.since), _ns(min(loss.until or until, until))
             machine = (loss.machine_id, loss.hostname)
             yield drawn.loss(loss.stream, _told(loss), machine, begin_ns, max(begin_ns + 1000, end_ns))
+    rows = await call[ANNOTATIONS].find(
+        since=window.since, until=until, machines=window.machines, most=_MOST_ANNOTATIONS
+    )
+    yield await asyncio.to_thread(drawn.annotations, [_annotation(row, window) for row in rows])
     yield drawn.end()
+
+
+def _annotation(row: Mapping[str, Any], window: _Window) -> Annotation:
+    """What is drawn of an annotation: its part within the window."""
+    labels = " ".join(f"{name}={value}" for name, value in sorted(row["labels"].items()))
+    return Annotation(
+        text=f"{row['text']} {labels}".strip(),
+        begin_ns=_ns(max(row["time"], window.since)),
+        end_ns=_ns(min(row["until"], window.until)) if row["until"] else None,
+        machine=(row["machine_id"], row["hostname"]) if row["machine_id"] else None,
+    )
 
 
 def _told(loss: LossInTime) -> str:

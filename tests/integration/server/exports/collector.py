@@ -104,7 +104,7 @@ async def collecting(
         await server.stop(None)
 
 
-async def eventually(holds: Callable[[], bool], seconds: float = 90) -> None:
+async def eventually(holds: Callable[[], bool], seconds: float = 240) -> None:
     """Waits until something holds."""
     async with asyncio.timeout(seconds):
         while not holds():

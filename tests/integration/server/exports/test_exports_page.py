@@ -58,7 +58,7 @@ async def test_a_collector_gets_metrics(database: str, tls: Tls, tmp_path: Path,
         async def told() -> str:
             return await asyncio.to_thread(state, tmp_path)
 
-        shown = await until(told, lambda text: 'behind_seconds{export="otlp.minutes"}' in text, 90)
+        shown = await until(told, lambda text: 'behind_seconds{export="otlp.minutes"}' in text, 240)
     assert 'scope_server_export_refused_items_total{export="otlp.metrics"} 0.0' in shown
     assert collector.headers[0]["authorization"] == "Bearer SECRET"
 
@@ -71,5 +71,5 @@ async def test_influxdb_gets_metrics(database: str, tmp_path: Path, port: int) -
     with InfluxServer(tmp_path / "influxdb", port) as influxdb:
         async with page_server("influxdb", database, tmp_path, there, here):
             asked = "SELECT last(value) FROM scope_server_sessions"
-            found = await until(lambda: asyncio.to_thread(influxdb.rows, asked), bool, 90)
+            found = await until(lambda: asyncio.to_thread(influxdb.rows, asked), bool, 240)
     assert found[0]["last"] == 0

@@ -99,14 +99,14 @@ async def test_minutes_are_those_of_sql(
             return totals
 
         await store(line, "ollama_request", [{"path": path, "comm": "a b"} for path in paths for _ in range(5)])
-        first = await until(sums, lambda found: sum(found.values()) == 35, 90)
+        first = await until(sums, lambda found: sum(found.values()) == 35, 240)
         assert len(first) == 4
         assert first["other"] == 20
         await store(line, "ollama_request", [{"path": path, "comm": "a b"} for path in paths])
-        again = await until(sums, lambda found: sum(found.values()) == 42, 90)
+        again = await until(sums, lambda found: sum(found.values()) == 42, 240)
         assert again == {name: 24 if name == "other" else 6 for name in first}, "each minute was written anew, whole"
         stored = "SELECT last(value) FROM scope_server_stored_events_total"
-        await until(lambda: asyncio.to_thread(influxdb.rows, stored), bool, 90)
+        await until(lambda: asyncio.to_thread(influxdb.rows, stored), bool, 240)
         assert await exported(server, "refused_items_total", "influxdb.minutes") == 0
 
 
@@ -122,10 +122,10 @@ async def test_it_goes_on_after_influxdb_was_away(start_server: Start, line: Lin
             await asyncio.to_thread(influxdb.stop)
             await store(line, "ollama_request", [{"path": "/api/chat", "comm": "ollama"}] * 5)
             failures = lambda: exported(server, "failures_total", "influxdb.minutes")  # noqa: E731
-            await until(failures, lambda count: count >= 1, 90)
+            await until(failures, lambda count: count >= 1, 240)
             await asyncio.to_thread(influxdb.start)
             asked = "SELECT sum(count) FROM ollama_request"
-            found = await until(lambda: asyncio.to_thread(influxdb.rows, asked), bool, 90)
+            found = await until(lambda: asyncio.to_thread(influxdb.rows, asked), bool, 240)
             assert found[0]["sum"] == 5
 
 
@@ -158,7 +158,7 @@ async def test_influxdb_2_gets_the_token(start_server: Start, line: Line, tmp_pa
             async def lines() -> list[str]:
                 return [one for one in got if one.startswith("ollama_request,")]
 
-            (found,) = await until(lines, bool, 90)
+            (found,) = await until(lines, bool, 240)
             assert await exported(server, "refused_items_total", "influxdb.minutes") == 0
     finally:
         await runner.cleanup()

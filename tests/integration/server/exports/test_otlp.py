@@ -30,7 +30,7 @@ async def begun(line: Line, *names: str) -> None:
     async def there() -> set[str]:
         return {name for (name,) in await asyncio.to_thread(line.query, "SELECT name FROM store.exports")}
 
-    await until(there, lambda found: {*names} <= found, 90)
+    await until(there, lambda found: {*names} <= found, 240)
 
 
 async def exported(server: Server, metric: str, export: str) -> float:
@@ -124,14 +124,14 @@ async def test_a_failing_collector_delays_nothing(start_server: Start, line: Lin
         await begun(line, name)
         await store(line, "ollama_request", [HTTP | {"request": number} for number in range(5)])
         assert len((await server.get("events", "ollama_request"))["events"]) == 5
-        await until(lambda: exported(server, "failures_total", name), lambda count: count >= 1, 90)
+        await until(lambda: exported(server, "failures_total", name), lambda count: count >= 1, 240)
         async with collecting(port, Collector(fails=grpc.StatusCode.UNAVAILABLE)) as collector:
             before = await exported(server, "failures_total", name)
-            await until(lambda: exported(server, "failures_total", name), lambda count: count > before, 90)
+            await until(lambda: exported(server, "failures_total", name), lambda count: count > before, 240)
             assert not collector.spans()
             collector.fails = None
             await eventually(lambda: len(collector.spans()) == 5)
-            await until(lambda: exported(server, "items_total", name), lambda count: count == 5, 90)
+            await until(lambda: exported(server, "items_total", name), lambda count: count == 5, 240)
             assert await exported(server, "given_up_items_total", name) == 0
 
 
@@ -144,11 +144,11 @@ async def test_what_is_refused_is_counted(start_server: Start, line: Line, port:
     ):
         await begun(line, name)
         await store(line, "ollama_request", [HTTP | {"request": number} for number in range(5)])
-        await until(lambda: exported(server, "refused_items_total", name), lambda count: count == 2, 90)
+        await until(lambda: exported(server, "refused_items_total", name), lambda count: count == 2, 240)
         assert await exported(server, "items_total", name) == 3
         collector.fails = grpc.StatusCode.INVALID_ARGUMENT
         await store(line, "ollama_request", [HTTP | {"request": number} for number in range(5, 8)])
-        await until(lambda: exported(server, "refused_items_total", name), lambda count: count == 5, 90)
+        await until(lambda: exported(server, "refused_items_total", name), lambda count: count == 5, 240)
 
 
 async def test_what_is_not_taken_for_too_long_is_given_up(
@@ -160,7 +160,7 @@ async def test_what_is_not_taken_for_too_long_is_given_up(
     async with start_server(otlp=f"grpc://127.0.0.1:{port}") as server:
         await begun(line, name)
         await store(line, "ollama_request", [HTTP | {"request": number} for number in range(5)])
-        await until(lambda: exported(server, "given_up_items_total", name), lambda count: count == 5, 90)
+        await until(lambda: exported(server, "given_up_items_total", name), lambda count: count == 5, 240)
         async with collecting(port, Collector()) as collector:
             await eventually(lambda: bool(collector.metrics))  # then the server has found it
             await store(line, "ollama_request", [HTTP | {"request": 5}])
@@ -177,7 +177,7 @@ async def test_a_collector_that_never_answers(
         async with start_server(otlp=f"grpc://127.0.0.1:{port}") as server:
             await begun(line, name)
             await store(line, "ollama_request", [HTTP])
-            await until(lambda: exported(server, "failures_total", name), lambda count: count >= 1, 90)
+            await until(lambda: exported(server, "failures_total", name), lambda count: count >= 1, 240)
         assert not collector.spans()
 
 
