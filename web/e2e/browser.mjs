@@ -1,56 +1,30 @@
-/** A headless browser that is signed in, or not, and notes whatever goes wrong on its pages. */
-import { AxeBuilder } from "@axe-core/playwright";
+/** One headless browser for all scripts of a run: each line of the input names a script and what it is given. */
+import { createInterface } from "node:readline";
+
 import { chromium } from "playwright-core";
 
-const SIZE = { width: 1280, height: 720 };
-const GRAVE = ["serious", "critical"];
+import { opened } from "./page.mjs";
 
-/** Opens a page; `wrong` gets each error of the page, of its console, and each answer of the server that failed. */
-export async function opened({ base, email, password, language = "en", theme = "dark", size = SIZE }) {
-  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
-  const context = await browser.newContext({ viewport: size, colorScheme: theme });
-  await context.addInitScript(
-    ([language, theme]) => {
-      localStorage.setItem("scope-language", language);
-      localStorage.setItem("scope-theme", theme);
-    },
-    [language, theme],
-  );
-  const page = await context.newPage();
-  const wrong = [];
-  page.on("console", (said) => {
-    const counts = said.type() === "error" || said.text().startsWith("Uncompiled message"); // a text without translation
-    if (counts && !/status of (401|503)/.test(said.text())) wrong.push(said.text());
-  });
-  page.on("pageerror", (error) => wrong.push(String(error)));
-  page.on("response", (answer) => answer.status() >= 400 && ![401, 503].includes(answer.status()) && wrong.push(`${answer.status()} ${answer.url()}`));
-  if (email) {
-    await page.goto(`${base}/sign-in`);
-    await page.fill("#email", email);
-    await page.fill("#password", password);
-    await page.keyboard.press("Enter");
-    await page.waitForSelector(".frame");
+const PATIENCE_MS = 570_000;
+
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
+for await (const line of createInterface({ input: process.stdin })) {
+  const { script, given } = JSON.parse(line);
+  const contexts = browser.contexts();
+  try {
+    const { default: run } = await import(`./${script}.mjs`);
+    const late = new Promise((_, reject) => setTimeout(() => reject(new Error(`${script} takes too long`)), PATIENCE_MS).unref());
+    const ran = run({ given, open: (person = given) => opened(browser, { ...given, ...person }), tell: (told) => say({ told }) });
+    await Promise.race([ran, late]);
+    say({ done: true });
+  } catch (error) {
+    say({ failed: error.stack });
   }
-  return { browser, page, wrong };
+  for (const context of browser.contexts()) {
+    if (contexts.includes(context)) continue;
+    for (const page of context.pages()) await page.unrouteAll({ behavior: "ignoreErrors" });
+    await context.close();
+  }
 }
-
-/** Grave faults of accessibility, as lines of text. */
-export async function faults(page) {
-  const { violations } = await new AxeBuilder({ page }).analyze();
-  const grave = violations.filter((one) => GRAVE.includes(one.impact));
-  return grave.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).slice(0, 3).join(", ")}`);
-}
-
-/** Waits until nothing of the screen is loading. */
-export async function settled(page) {
-  await page.waitForSelector("#screen, .sign-in");
-  await page.waitForFunction(() => !document.querySelector(".loading"), undefined, { timeout: 120_000 });
-  await page.waitForTimeout(250); // charts are drawn in the next frame
-}
-
-/** What the test gave, as JSON in the first argument. */
-export const given = JSON.parse(process.argv[2]);
-
-export function told(answer) {
-  process.stdout.write(`${JSON.stringify(answer)}\n`);
-}
+await browser.close();

@@ -1,15 +1,16 @@
 /** What a person without a login, and one of each role, gets to see. */
-import { given, opened, settled, told } from "./browser.mjs";
+import { settled } from "./page.mjs";
 
-for (const person of [{}, ...given.people]) {
-  const { browser, page } = await opened({ base: given.base, ...person });
-  await page.goto(`${given.base}/start`);
-  await settled(page);
-  const start = await page.locator("button[type=submit]:has-text('Start')").count();
-  const signIn = await page.locator("#password").count();
-  await page.goto(`${given.base}/users`);
-  await settled(page);
-  const buttons = await page.locator(".screen > header button").allInnerTexts();
-  told({ email: person.email ?? "", start, signIn, buttons, next: new URL(page.url()).searchParams.get("next") });
-  await browser.close();
+export default async function ({ given, open, tell }) {
+  for (const person of [{}, ...given.people]) {
+    const { page } = await open(person);
+    await page.goto(`${given.base}/start`);
+    await settled(page);
+    const start = await page.locator("button[type=submit]:has-text('Start')").count();
+    const signIn = await page.locator("#password").count();
+    await page.goto(`${given.base}/users`);
+    await settled(page);
+    const buttons = await page.locator(".screen > header button").allInnerTexts();
+    tell({ email: person.email ?? "", start, signIn, buttons, next: new URL(page.url()).searchParams.get("next") });
+  }
 }

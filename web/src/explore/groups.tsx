@@ -5,7 +5,7 @@ import { kindOf, ordered, type Stream } from "../api/columns";
 import { Chart } from "../parts/chart";
 import { also } from "../parts/complete";
 import { cell, clock, count, quantity } from "../parts/format";
-import { marksOf, useLosses } from "../parts/losses";
+import { useMarks } from "../parts/marks";
 import { useAddress } from "../parts/search";
 import { type Group, linesOf, useTotals } from "../parts/series";
 import { Empty, Partial, Shown } from "../parts/states";
@@ -26,8 +26,7 @@ export function Groups({ stream }: { stream: Stream }) {
   const order = cells.find((one) => one === search.column) ?? (measure ? `sum(${measure.name})` : "count");
   const asks = [order, ...cells.filter((one) => one !== order)];
   const totals = useTotals({ stream: stream.name, by, cells: asks, top: 20, series: true, where: search.where });
-  const { losses } = useLosses(stream.name);
-  const marks = useMemo(() => marksOf(losses), [losses]);
+  const marks = useMarks(stream.name);
   const every = seconds(step(timesOf(search))) ?? 60;
   const groups = totals.data?.groups;
   const { times, lines } = useMemo(

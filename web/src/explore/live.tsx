@@ -31,7 +31,7 @@ export function LiveRows({ stream, onOpen }: { stream: Stream; onOpen: (row: Row
         >
           {paused ? t`Go on` : t`Pause`}
         </button>
-        <span className="soft" role="status">
+        <span className="soft" role="status" data-live={live.state}>
           {live.state === "open" ? t`${count(rows.length)} newest rows` : live.state === "away" ? t`connecting again …` : t`connecting …`}
         </span>
       </div>

@@ -12,8 +12,8 @@ import { type Selection, type Times, timesOf } from "../parts/times";
 const STREAM = "sched_process_summary";
 const CELL = "sum(on_cpu_ns)";
 const INTERVAL_MS = 5000; // of the summary: what ran in a window is told at most so long after it
-const READ = 200; // processes
-const SHOWN = 8;
+const READ = 100; // processes
+const SHOWN = 12;
 
 interface Ran {
   pid: number;

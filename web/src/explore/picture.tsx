@@ -7,7 +7,7 @@ import { measured, type Stream } from "../api/columns";
 import { Chart } from "../parts/chart";
 import { count, quantity } from "../parts/format";
 import { Heatmap } from "../parts/heatmap";
-import { marksOf, useLosses } from "../parts/losses";
+import { useMarks } from "../parts/marks";
 import { useAddress } from "../parts/search";
 import { linesOf, useTotals } from "../parts/series";
 import { Empty, Failed, Loading, Partial } from "../parts/states";
@@ -24,8 +24,7 @@ export function Picture({ stream, selection }: { stream: Stream; selection?: Sel
   const [search, change] = useAddress();
   const column = measured(stream);
   const { key, now } = useWindow(stream, undefined);
-  const { losses } = useLosses(stream.name);
-  const marks = useMemo(() => marksOf(losses), [losses]);
+  const marks = useMarks(stream.name);
   const answer = useQuery({
     queryKey: ["heatmap", ...key],
     queryFn: ({ signal }) => 
@@ -82,8 +81,7 @@ function Rate({ stream, selection }: { stream: Stream; selection?: Selection }) 
   const { t } = useLingui();
   const [search, change] = useAddress();
   const totals = useTotals({ stream: stream.name, top: 1, series: true, where: search.where });
-  const { losses } = useLosses(stream.name);
-  const marks = useMemo(() => marksOf(losses), [losses]);
+  const marks = useMarks(stream.name);
   const every = seconds(step(timesOf(search))) ?? 60;
   const group = totals.data?.groups[0];
   const { times, lines } = useMemo(

@@ -1,9 +1,7 @@
 import { Trans, useLingui } from "@lingui/react/macro";
-import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { api, data } from "../api/client";
 import { TimeBar } from "../parts/timebar";
 import { Away } from "./away";
 import "./frame.css";
@@ -16,12 +14,6 @@ import { SCREENS } from "./screens";
 export function Frame() {
   const { t, i18n } = useLingui();
   const [open, setOpen] = useState(false);
-  const health = useQuery({
-    queryKey: ["health"],
-    queryFn: ({ signal }) => data(api.GET("/api/v1/health", { signal })),
-    refetchInterval: 10_000,
-    retry: false,
-  });
   return (
     <div className="frame">
       <a className="skip" href="#screen">
@@ -48,7 +40,7 @@ export function Frame() {
         <Person />
       </header>
       <main id="screen" tabIndex={-1}>
-        <Away health={health} />
+        <Away />
         <Outlet />
       </main>
     </div>

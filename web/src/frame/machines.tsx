@@ -2,6 +2,7 @@ import { useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 
 import { nodes } from "../nodes/nodes.api";
+import { visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 
 /** Which machine all screens are about. */
@@ -14,13 +15,13 @@ export function MachineChoice() {
   return (
     <select aria-label={t`Machine`} value={chosen} onChange={(event) => change({ machine: event.target.value || undefined })}>
       <option value="">{t`all machines`}</option>
-      {chosen && !listed && <option value={chosen}>{chosen}</option>}
+      {chosen && !listed && <option value={chosen}>{visible(chosen)}</option>}
       {known.map((node) => {
         const twice = known.filter((other) => other.hostname === node.hostname).length > 1;
         const name = twice ? node.machine_id : node.hostname;
         return (
           <option key={node.machine_id} value={name}>
-            {twice ? `${node.hostname} ${node.machine_id.slice(0, 8)}` : node.hostname}
+            {twice ? `${visible(node.hostname)} ${node.machine_id.slice(0, 8)}` : visible(node.hostname)}
           </option>
         );
       })}

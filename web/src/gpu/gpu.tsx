@@ -2,7 +2,7 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
-import { bytes } from "../parts/format";
+import { bytes, visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
@@ -40,7 +40,7 @@ export function Gpu() {
                 rows={all}
                 keyOf={(one) => one.uuid}
                 fields={[
-                  { name: t`GPU`, show: (one) => <>{one.hostname} {one.device} {one.name}</> },
+                  { name: t`GPU`, show: (one) => <>{visible(`${one.hostname} ${one.device} ${one.name}`)}</> },
                   { name: t`busy`, number: true, show: (one) => <>{one.gpu_percent ?? "–"} %</> },
                   { name: t`memory`, number: true, show: (one) => <>{bytes(one.memory_used_bytes ?? 0)} / {bytes(one.memory_total_bytes ?? 0)}</> },
                   { name: t`temperature`, number: true, show: (one) => <>{one.temperature_celsius ?? "–"} °C</> },

@@ -76,7 +76,7 @@ export function Llm() {
                 keyOf={(one) => `${one.machine_id} ${one.pid} ${one.request} ${one.time}`}
                 fields={[
                   { name: t`Ended`, show: (one) => clock(one.time) },
-                  { name: t`Server`, show: (one) => <>{cell(one.comm)} <span className="soft">{one.hostname}</span></> },
+                  { name: t`Server`, show: (one) => <>{cell(one.comm)} <span className="soft">{cell(one.hostname)}</span></> },
                   { name: t`took`, number: true, show: (one) => one.duration_ns ? duration(one.duration_ns) : "–" },
                   { name: t`first token after`, number: true, show: (one) => one.ttft_ns ? duration(one.ttft_ns) : "–" },
                   { name: t`tokens/s`, number: true, show: (one) => one.token_rate?.toFixed(1) ?? "–" },

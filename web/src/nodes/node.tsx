@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 
 import type { Node } from "../api/answers";
-import { bytes, duration, moment, since } from "../parts/format";
+import { bytes, duration, moment, since, visible } from "../parts/format";
 import { Empty, Shown } from "../parts/states";
 import { TaskTable } from "../tasks/tasktable";
 import { allTasks } from "../tasks/tasks.api";
@@ -27,7 +27,7 @@ export function OneNode() {
           ) : (
             <>
               <header>
-                <h1>{node.hostname}</h1>
+                <h1 className="break">{visible(node.hostname)}</h1>
                 <NodeState node={node} />
                 <span className="spring" />
                 <Link to="/start" search={{ machine: node.machine_id }} className="button">
@@ -56,7 +56,7 @@ export function OneNode() {
 function System({ node }: { node: Node }) {
   const { t } = useLingui();
   const facts: [string, string][] = [
-    [t`Kernel`, `${node.kernel} ${node.architecture}`],
+    [t`Kernel`, visible(`${node.kernel} ${node.architecture}`)],
     [t`CPUs`, String(node.cpus)],
     [t`Memory`, bytes(node.memory_bytes)],
     [t`Booted`, node.booted ? `${moment(node.booted)} (${since(node.booted)})` : "–"],

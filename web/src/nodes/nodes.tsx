@@ -5,7 +5,7 @@ import { useState } from "react";
 
 import type { Node } from "../api/answers";
 import { includes, me } from "../api/session";
-import { bytes, duration, since } from "../parts/format";
+import { bytes, duration, since, visible } from "../parts/format";
 import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { Join } from "./join";
@@ -53,12 +53,12 @@ export function Nodes() {
                     name: t`Machine`,
                     show: (node) => (
                       <Link to="/nodes/$node" params={{ node: node.machine_id }}>
-                        {node.hostname}
+                        {visible(node.hostname)}
                       </Link>
                     ),
                   },
                   { name: t`State`, show: (node) => <NodeState node={node} /> },
-                  { name: t`Kernel`, show: (node) => <>{node.kernel} <span className="soft">{node.architecture}</span></> },
+                  { name: t`Kernel`, show: (node) => <>{visible(node.kernel)} <span className="soft">{node.architecture}</span></> },
                   { name: t`CPUs`, number: true, show: (node) => node.cpus },
                   { name: t`Memory`, number: true, show: (node) => bytes(node.memory_bytes) },
                   { name: t`Waits to be sent`, number: true, show: (node) => node.spool ? bytes(node.spool.bytes) : "–" },
@@ -104,7 +104,7 @@ export function NodeState({ node }: { node: Node }) {
       {node.membership && node.membership !== "joined" && <span className="badge warn">{node.membership}</span>}
       {node.conflict && (
         <span className="badge bad">
-          <Trans>{node.conflict.hostname} has the same machine id</Trans>
+          <Trans>{visible(node.conflict.hostname)} has the same machine id</Trans>
         </span>
       )}
       {skew > 2e9 && (

@@ -2,7 +2,7 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
-import { since } from "../parts/format";
+import { since, visible } from "../parts/format";
 import { Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { probes } from "./nodes.api";
@@ -38,7 +38,7 @@ export function Report({ node }: { node: string }) {
                 },
                 { name: t`Works`, show: (probe) => probe.available ? <span className="good">✓</span> : <span className="bad">✗</span> },
                 { name: t`Records`, show: (probe) => probe.meaning },
-                { name: t`Attaches by`, className: "probe-reason break", show: (probe) => <>{probe.attach_point} <span className="soft">{probe.reason}</span></> },
+                { name: t`Attaches by`, className: "probe-reason break", show: (probe) => <>{probe.attach_point} <span className="soft">{visible(probe.reason ?? "")}</span></> },
               ]}
             />
           </>

@@ -1,7 +1,7 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 
-import { clock, count } from "../parts/format";
+import { clock, count, visible } from "../parts/format";
 import { useLosses } from "../parts/losses";
 import { Table } from "../parts/table";
 
@@ -32,7 +32,7 @@ export function LossList() {
                 name: t`Reason`,
                 show: (loss) => (
                   <Link to="/tasks/$task" params={{ task: loss.task_id }}>
-                    {loss.reason} · {loss.place}
+                    {visible(loss.reason)} · {loss.place}
                   </Link>
                 ),
               },

@@ -5,7 +5,7 @@ import { useMemo } from "react";
 
 import { Chart } from "../parts/chart";
 import { count } from "../parts/format";
-import { marksOf, useLosses } from "../parts/losses";
+import { useMarks } from "../parts/marks";
 import { useAddress } from "../parts/search";
 import { linesOf, useAllTotals } from "../parts/series";
 import { Empty } from "../parts/states";
@@ -19,7 +19,7 @@ export function Rates() {
   const { t } = useLingui();
   const [search, change] = useAddress();
   const tasks = useQuery(activeTasks).data;
-  const { losses } = useLosses();
+  const marks = useMarks();
   const recorded = useMemo(() => {
     const books = (tasks ?? []).flatMap((task) => task.streams);
     const largest = books.filter((one) => one.stored > 0).sort((one, other) => other.stored - one.stored);
@@ -38,7 +38,6 @@ export function Rates() {
       ),
     [known, every], // eslint-disable-line react-hooks/exhaustive-deps -- the groups are new objects at each answer
   );
-  const marks = useMemo(() => marksOf(losses), [losses]);
   const { since, until } = timesOf(search);
   return (
     <section className="card">

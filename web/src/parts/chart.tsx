@@ -6,7 +6,8 @@ import "uplot/dist/uPlot.min.css";
 import "./chart.css";
 import { colour, onTheme, series } from "./colours";
 import { clock } from "./format";
-import type { Mark } from "./losses";
+import { MarkLegend } from "./marklegend";
+import { drawMarks, type Mark, textsAt } from "./marks";
 
 export interface Line {
   label: string;
@@ -29,8 +30,9 @@ interface Props {
 }
 
 const NO_MARKS: Mark[] = [];
+const NEAR_PX = 4; // of a mark, at which its text is shown
 
-/** Lines over time, with the losses where they happened. */
+/** Lines over time, with losses and annotations where they happened. */
 export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, since, until, onBrush, label }: Props) {
   const { t } = useLingui();
   const place = useRef<HTMLDivElement>(null);
@@ -73,12 +75,7 @@ export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, si
             {line.label}
           </span>
         ))}
-        {losses > 0 && (
-          <span className="loss-key">
-            <i />
-            {t`not all was recorded`}
-          </span>
-        )}
+        <MarkLegend marks={marks} />
       </figcaption>
     </figure>
   );
@@ -119,7 +116,9 @@ function options(names: string[], width: number, height: number, given: { curren
     ],
     plugins: [tooltip(names, given)],
     hooks: {
-      drawClear: [(plot) => drawMarks(plot, given.current.marks)],
+      drawClear: [
+        (plot) => drawMarks(plot.ctx, given.current.marks, { ...plot.bbox, x: (at) => plot.valToPos(at, "x", true) }),
+      ],
       setSelect: [
         (plot) => {
           const { left, width } = plot.select;
@@ -131,25 +130,6 @@ function options(names: string[], width: number, height: number, given: { curren
   };
 }
 
-/** Hatched bands where rows are missing; lines at notes. */
-function drawMarks(plot: uPlot, marks: Mark[]): void {
-  const { ctx, bbox } = plot;
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-  ctx.clip();
-  for (const mark of marks) {
-    const left = plot.valToPos(mark.since, "x", true);
-    const right = Math.max(plot.valToPos(mark.until, "x", true), left + 2);
-    ctx.strokeStyle = ctx.fillStyle = colour(mark.kind === "loss" ? "bad" : "accent");
-    ctx.globalAlpha = mark.kind === "loss" ? 0.1 : 0.6;
-    ctx.fillRect(left, bbox.top, mark.kind === "loss" ? right - left : 2, bbox.height);
-    ctx.globalAlpha = 0.9;
-    if (mark.kind === "loss") ctx.fillRect(left, bbox.top + bbox.height - 4, right - left, 4);
-  }
-  ctx.restore();
-}
-
 function tooltip(names: string[], given: { current: Given }): uPlot.Plugin {
   const box = document.createElement("div");
   box.className = "tooltip";
@@ -159,16 +139,17 @@ function tooltip(names: string[], given: { current: Given }): uPlot.Plugin {
       init: (plot) => plot.over.append(box),
       setCursor: (plot) => {
         const { idx, left = -1 } = plot.cursor;
-        box.hidden = idx === null || idx === undefined || left < 0;
+        box.hidden = left < 0;
         if (box.hidden) return;
-        const at = plot.data[0][idx ?? 0] ?? 0;
+        const at = plot.data[0][idx ?? 0] ?? plot.posToVal(left, "x");
         const told = [clock(new Date(at * 1000))];
         names.forEach((name, number) => {
           const value = plot.data[number + 1]?.[idx ?? 0];
           if (value !== null && value !== undefined) told.push(`${name}  ${given.current.format(value)}`);
         });
         const under = plot.posToVal(left, "x");
-        told.push(...given.current.marks.filter((mark) => mark.since <= under && under <= mark.until).map((mark) => `⚠ ${mark.text}`));
+        const near = plot.posToVal(left + NEAR_PX, "x") - under;
+        told.push(...textsAt(given.current.marks, under, near));
         box.textContent = told.slice(0, 12).join("\n");
         const flips = left > plot.over.clientWidth / 2;
         box.style.left = flips ? "" : `${left + 12}px`;

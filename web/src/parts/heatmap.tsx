@@ -4,7 +4,8 @@ import { type KeyboardEvent, type PointerEvent, useEffect, useMemo, useRef, useS
 import { colour, onTheme } from "./colours";
 import { clock, count } from "./format";
 import "./heatmap.css";
-import type { Mark } from "./losses";
+import { MarkLegend } from "./marklegend";
+import { drawMarks, type Mark, textsAt } from "./marks";
 import type { Selection } from "./times";
 
 export interface HeatmapData {
@@ -32,6 +33,7 @@ interface Cell {
   y: number;
 }
 
+const MOST_TOLD = 6; // marks of a column
 const LEFT = 72;
 const BELOW = 22;
 
@@ -127,36 +129,43 @@ export function Heatmap({ data, format, marks, selection, onSelect, height = 260
     const edge = used[y] ?? 0;
     const most = data.edges[edge + 1];
     const range = `${format(data.edges[edge] ?? 0)} – ${most === undefined ? "∞" : format(most)}`;
-    return `${clock(new Date(begin + x * data.step_s * 1000))}  ${range}  ${count(data.counts[x]?.[edge] ?? 0)}`;
+    const at = begin / 1000 + x * data.step_s;
+    const marked = textsAt(marks, at + data.step_s / 2, data.step_s / 2);
+    return [`${clock(new Date(at * 1000))}  ${range}  ${count(data.counts[x]?.[edge] ?? 0)}`, ...marked.slice(0, MOST_TOLD)].join("\n");
   }
 
   return (
-    <div
-      ref={place}
-      className="heatmap"
-      style={{ height }}
-      tabIndex={0}
-      role="application"
-      aria-label={t`Heatmap: arrow keys move, with Shift they brush, Enter compares what is brushed, Escape ends it`}
-      onKeyDown={press}
-      onPointerDown={(event) => {
-        event.currentTarget.setPointerCapture(event.pointerId);
-        setFrom(cellAt(event));
-        setTo(cellAt(event));
-      }}
-      onPointerMove={(event) => {
-        setOver(cellAt(event));
-        if (from) setTo(cellAt(event));
-      }}
-      onPointerUp={release}
-      onPointerLeave={() => setOver(undefined)}
-    >
-      <canvas ref={canvas} aria-hidden="true" />
-      {box && <div className="brush" style={box} />}
-      <output className="heat-told" aria-live="polite">
-        {told}
-      </output>
-    </div>
+    <>
+      <div
+        ref={place}
+        className="heatmap"
+        style={{ height }}
+        tabIndex={0}
+        role="application"
+        aria-label={t`Heatmap: arrow keys move, with Shift they brush, Enter compares what is brushed, Escape ends it`}
+        onKeyDown={press}
+        onPointerDown={(event) => {
+          event.currentTarget.setPointerCapture(event.pointerId);
+          setFrom(cellAt(event));
+          setTo(cellAt(event));
+        }}
+        onPointerMove={(event) => {
+          setOver(cellAt(event));
+          if (from) setTo(cellAt(event));
+        }}
+        onPointerUp={release}
+        onPointerLeave={() => setOver(undefined)}
+      >
+        <canvas ref={canvas} aria-hidden="true" />
+        {box && <div className="brush" style={box} />}
+        <output className="heat-told" aria-live="polite">
+          {told}
+        </output>
+      </div>
+      <div className="legend">
+        <MarkLegend marks={marks} />
+      </div>
+    </>
   );
 }
 
@@ -214,15 +223,6 @@ function draw(
     context.textAlign = tick === 0 ? "left" : tick === ticks ? "right" : "center";
     context.fillText(clock(new Date(begin + (length * tick) / ticks), length < 600_000), x, height - 8);
   }
-  context.fillStyle = colour("bad");
-  for (const mark of marks) {
-    const x = (at: number) => LEFT + ((at * 1000 - begin) / 1000 / data.step_s) * wide;
-    const [left, right] = [Math.max(LEFT, x(mark.since)), Math.min(width, x(mark.until))];
-    if (right < LEFT || left > width) continue;
-    context.globalAlpha = 0.1;
-    context.fillRect(left, 0, Math.max(2, right - left), height - BELOW);
-    context.globalAlpha = 0.9;
-    context.fillRect(left, height - BELOW - 3, Math.max(2, right - left), 3);
-  }
-  context.globalAlpha = 1;
+  const x = (at: number) => LEFT + ((at * 1000 - begin) / 1000 / data.step_s) * wide;
+  drawMarks(context, marks, { left: LEFT, top: 0, width: width - LEFT, height: height - BELOW, x });
 }

@@ -4,10 +4,14 @@ import type { ReactNode } from "react";
 import { ApiError } from "../api/problem";
 import "./states.css";
 
-/** Space for what is coming: as high as it will be, so that nothing jumps. */
+/** Space for what is coming: as high as it will be, so that nothing jumps. After some seconds it says that it waits. */
 export function Loading({ height = 120 }: { height?: number }) {
   const { t } = useLingui();
-  return <div className="loading" style={{ height }} role="status" aria-label={t`Loading`} />;
+  return (
+    <div className="loading" style={{ height }} role="status" aria-label={t`Loading`}>
+      <span className="loading-long">{t`The server takes long …`}</span>
+    </div>
+  );
 }
 
 export function Empty({ title, children }: { title: ReactNode; children?: ReactNode }) {

@@ -15,30 +15,32 @@ interface Props<T> {
   keyOf: (row: T, number: number) => string | number;
 }
 
-/** A table of few rows, all in the page. */
+/** A table of few rows, all in the page; one that is wider than its place is scrolled there. */
 export function Table<T>({ rows, fields, keyOf }: Props<T>) {
   const shown = fields.filter((field) => field !== false);
   const look = ({ number, className = "" }: Field<T>) => `${number ? "number " : ""}${className}`.trim() || undefined;
   return (
-    <table className="plain">
-      {shown.some((field) => field.name) && (
-        <thead>
-          <tr>
-            {shown.map(({ name, number }, at) => (name ? <th key={at} className={number ? "number" : undefined}>{name}</th> : <td key={at} />))}
-          </tr>
-        </thead>
-      )}
-      <tbody>
-        {rows.map((row, number) => (
-          <tr key={keyOf(row, number)}>
-            {shown.map((field, at) => (
-              <td key={at} className={look(field)}>
-                {field.show(row)}
-              </td>
-            ))}
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <div className="scroll">
+      <table className="plain">
+        {shown.some((field) => field.name) && (
+          <thead>
+            <tr>
+              {shown.map(({ name, number }, at) => (name ? <th key={at} className={number ? "number" : undefined}>{name}</th> : <td key={at} />))}
+            </tr>
+          </thead>
+        )}
+        <tbody>
+          {rows.map((row, number) => (
+            <tr key={keyOf(row, number)}>
+              {shown.map((field, at) => (
+                <td key={at} className={look(field)}>
+                  {field.show(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }

@@ -8,6 +8,7 @@ import { ApiError } from "../api/problem";
 import { includes, me } from "../api/session";
 import { nodes, probes } from "../nodes/nodes.api";
 import { Command } from "../parts/command";
+import { visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Failed, Shown } from "../parts/states";
 import { commandOf, type Value } from "./command";
@@ -67,7 +68,7 @@ export function Start() {
           <select aria-label={t`Machine`} value={node} onChange={(event) => change({ machine: event.target.value }, true)}>
             {machines.map((one) => (
               <option key={one.machine_id} value={one.machine_id}>
-                {one.hostname} {one.connected ? "" : `(${t`away`})`}
+                {visible(one.hostname)} {one.connected ? "" : `(${t`away`})`}
               </option>
             ))}
           </select>
@@ -94,7 +95,7 @@ export function Start() {
                     />
                     <span>
                       <b>{one.name}</b> {one.meaning}
-                      {!one.available && <em className="bad break"> {one.reason}</em>}
+                      {!one.available && <em className="bad break"> {visible(one.reason ?? "")}</em>}
                     </span>
                   </label>
                 ))}

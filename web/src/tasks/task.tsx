@@ -6,7 +6,7 @@ import { api, data } from "../api/client";
 import type { Task } from "../api/answers";
 import { includes, me } from "../api/session";
 import { Command } from "../parts/command";
-import { bytes, count, duration, moment, share } from "../parts/format";
+import { bytes, count, duration, moment, share, visible } from "../parts/format";
 import { Failed, Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { BooksInWords } from "./books";
@@ -42,7 +42,7 @@ function Whole({ task }: { task: Task }) {
         <StateBadge task={task} />
         <span className="soft">
           <Link to="/nodes/$node" params={{ node: task.node }}>
-            {task.hostname}
+            {visible(task.hostname)}
           </Link>{" "}
           · {targetOf(task) || t`the whole machine`}
           {task.where && <span className="break"> · {task.where}</span>}

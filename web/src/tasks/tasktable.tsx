@@ -2,7 +2,7 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 
 import type { Task } from "../api/answers";
-import { count, share, since } from "../parts/format";
+import { count, share, since, visible } from "../parts/format";
 import { Empty } from "../parts/states";
 import { Table } from "../parts/table";
 import { lostOf } from "./books";
@@ -65,11 +65,11 @@ export function TaskTable({ tasks, withNode = false }: { tasks: Task[]; withNode
           name: t`State`,
           show: (task) => (
             <>
-              <StateBadge task={task} /> <span className="soft break">{task.reason ?? task.error}</span>
+              <StateBadge task={task} /> <span className="soft break">{visible(task.reason ?? task.error ?? "")}</span>
             </>
           ),
         },
-        withNode && { name: t`Machine`, show: (task: Task) => task.hostname },
+        withNode && { name: t`Machine`, className: "break", show: (task: Task) => visible(task.hostname) },
         { name: t`Watches`, className: "break", show: (task) => targetOf(task) || t`the whole machine` },
         { name: t`Stored`, number: true, show: (task) => count(task.streams.reduce((sum, books) => sum + books.stored, 0)) },
         { name: t`Lost`, number: true, show: (task) => <span className={lost(task) ? "bad" : undefined}>{count(lost(task))}</span> },

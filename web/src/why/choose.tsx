@@ -42,7 +42,7 @@ export function Choose({ onChoose }: { onChoose: (pid: number, machine: string) 
                   ),
                 },
                 { name: t`Program`, show: (one) => visible(one.comm) },
-                { name: t`Machine`, show: (one) => one.hostname },
+                { name: t`Machine`, show: (one) => visible(one.hostname) },
                 { name: t`on a CPU`, number: true, show: (one) => share(one.onCpu) },
                 { name: t`waiting for one`, number: true, show: (one) => share(one.waiting) },
               ]}

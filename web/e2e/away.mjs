@@ -1,0 +1,54 @@
+/** An open page while the server is away, slow, upgraded and restarted, and what it says and keeps. */
+import { settled } from "./page.mjs";
+
+const API = "**/api/v1/**";
+
+export default async function ({ given, open, tell }) {
+  const { page } = await open();
+  const typed = () => page.inputValue("#duration");
+  await page.goto(`${given.base}/start?probe=syscalls`);
+  await settled(page);
+  await page.fill("#duration", "77");
+
+  await page.route(API, (route) => route.abort());
+  await page.waitForSelector(".away >> text=The server is away");
+  const away = [true, await typed()];
+  await page.screenshot({ path: `${given.pictures}/away.png` });
+  await page.unroute(API);
+  await page.waitForSelector(".away", { state: "detached" });
+  const back = [false, await typed()];
+
+  await page.route("**/index.html", (route) => route.fulfill({ contentType: "text/html", body: "<script type=module src=/assets/new.js></script>" }));
+  await page.waitForSelector(".away >> text=The console was upgraded");
+  const upgraded = [true, await typed()];
+  await page.unroute("**/index.html");
+  await page.waitForSelector(".away", { state: "detached" });
+
+  const held = [];
+  let isSlow = true;
+  await page.route("**/api/v1/heatmap/*", (route) => (isSlow ? void held.push(route) : route.continue()));
+  await page.goto(`${given.base}/explore/syscall_summary?since=5m`);
+  const long = page.locator(".loading-long").first();
+  await long.waitFor({ state: "visible" });
+  const slow = await long.innerText();
+  isSlow = false;
+  for (const route of held) await route.continue();
+  await page.waitForSelector(".heatmap");
+
+  await page.route("**/assets/gpu-*.js", (route) => route.fulfill({ status: 404 }));
+  await page.click("nav a:has-text('GPU')");
+  await page.waitForSelector("text=Load the new one");
+  await page.unroute("**/assets/gpu-*.js");
+  await page.click("text=Load the new one");
+  await page.waitForSelector("h1:has-text('GPU')");
+  const broken = await page.innerText("h1");
+
+  await page.goto(`${given.base}/explore/syscall_summary?view=live`);
+  await page.waitForSelector("[data-live=open]");
+  process.kill(given.server, "SIGKILL");
+  await page.waitForSelector("[data-live=away]");
+  await page.waitForSelector("[data-live=open]");
+  await page.waitForSelector(".rows-row");
+  const rows = await page.locator(".rows-row").count();
+  tell({ away, back, slow, upgraded, broken, live: ["away", "open"], rows });
+}

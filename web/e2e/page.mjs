@@ -1,0 +1,61 @@
+/** Pages of people, and what is looked at on each. */
+import { AxeBuilder } from "@axe-core/playwright";
+
+const SIZE = { width: 1280, height: 720 };
+const GRAVE = ["serious", "critical"];
+const REPEATED = [".rows-row", ".plain tbody tr", ".streams li", ".choices > *", ".trace-streams > *", ".bars li", "option"];
+const LOGINS = new Map(); // cookies by person, so that each signs in once
+
+/**
+ * A page of a person, or of nobody; `wrong` gets each error of the page, of its console, and each answer of the server
+ * that failed.
+ */
+export async function opened(browser, { base, email, password, language = "en", theme = "dark", size = SIZE }) {
+  const context = await browser.newContext({ viewport: size, colorScheme: theme, storageState: LOGINS.get(email) });
+  await context.addInitScript(
+    ([language, theme]) => {
+      localStorage.setItem("scope-language", language);
+      localStorage.setItem("scope-theme", theme);
+    },
+    [language, theme],
+  );
+  const page = await context.newPage();
+  const wrong = [];
+  page.on("console", (said) => {
+    const counts = said.type() === "error" || said.text().startsWith("Uncompiled message"); // a text without translation
+    if (counts && !/status of (401|503)/.test(said.text())) wrong.push(said.text());
+  });
+  page.on("pageerror", (error) => wrong.push(String(error)));
+  page.on("response", (answer) => answer.status() >= 400 && ![401, 503].includes(answer.status()) && wrong.push(`${answer.status()} ${answer.url()}`));
+  page.setDefaultTimeout(120_000);
+  if (email && !LOGINS.has(email)) {
+    await page.goto(`${base}/sign-in`);
+    await page.fill("#email", email);
+    await page.fill("#password", password);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".frame");
+    LOGINS.set(email, await context.storageState());
+  }
+  return { page, wrong };
+}
+
+/** Grave faults of accessibility, as lines of text. */
+export async function faults(page) {
+  // Of lists, whose lines are alike, the first ones are looked at; and only faults are described: the rest takes long.
+  const all = new AxeBuilder({ page }).options({ resultTypes: ["violations"], preload: false }).setLegacyMode(true);
+  const { violations } = await REPEATED.reduce((axe, each) => axe.exclude(`${each}:nth-child(n+4)`), all).analyze();
+  const grave = violations.filter((one) => GRAVE.includes(one.impact));
+  return grave.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).slice(0, 3).join(", ")}`);
+}
+
+/** Waits until nothing of the screen is loading. */
+export async function settled(page) {
+  await page.waitForSelector("#screen, .sign-in");
+  await page.waitForFunction(() => !document.querySelector(".loading"));
+  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))); // charts, too
+}
+
+/** How much wider than the window the page is, in pixels. */
+export async function wide(page) {
+  return page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+}

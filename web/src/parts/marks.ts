@@ -1,0 +1,91 @@
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+
+import type { components } from "../api/schema";
+import type { Loss } from "../api/answers";
+import { api, data } from "../api/client";
+import { colour } from "./colours";
+import { visible } from "./format";
+import { useLosses } from "./losses";
+import { useAddress } from "./search";
+import { asked, isLive } from "./times";
+
+type Annotation = components["schemas"]["Annotation"];
+
+/** A time on a chart at which rows are missing, or about which somebody said something. */
+export interface Mark {
+  /** Seconds since 1970. */
+  since: number;
+  until: number;
+  text: string;
+  kind: "loss" | "note";
+}
+
+const LEAST_PX = 2;
+
+/** What is drawn on each chart: losses, of one stream or of all, and annotations. */
+export function useMarks(stream?: string): Mark[] {
+  const { losses } = useLosses(stream);
+  const [search] = useAddress();
+  const { machine, since, until } = search;
+  const notes = useQuery({
+    queryKey: ["annotations", machine, since, until],
+    queryFn: async ({ signal }) => (await data(api.GET("/api/v1/annotations", { params: { query: { ...asked(search), machine } }, signal }))).annotations,
+    refetchInterval: isLive(search) && 10_000,
+    placeholderData: (before) => before,
+  }).data;
+  return useMemo(() => [...losses.map(ofLoss), ...(notes ?? []).map(ofNote)], [losses, notes]);
+}
+
+function seconds(time: string): number {
+  return new Date(time).getTime() / 1000;
+}
+
+function ofLoss(loss: Loss): Mark {
+  const lost = loss.count === null ? "" : loss.count.toLocaleString("en");
+  return {
+    since: seconds(loss.since),
+    until: loss.until ? seconds(loss.until) : Date.now() / 1000,
+    text: visible(`⚠ ${lost} ${loss.reason} (${loss.place}, ${loss.hostname})`),
+    kind: "loss",
+  };
+}
+
+function ofNote(note: Annotation): Mark {
+  const by = note.made_by ?? note.comm ?? "";
+  const where = note.hostname ? `${by}, ${note.hostname}` : by;
+  return { since: seconds(note.time), until: seconds(note.until ?? note.time), text: visible(`● ${note.text} (${where})`), kind: "note" };
+}
+
+/** The texts of the marks at a time, or less than `near` seconds from it. */
+export function textsAt(marks: Mark[], at: number, near: number): string[] {
+  return marks.filter((mark) => mark.since - near <= at && at <= mark.until + near).map((mark) => mark.text);
+}
+
+interface Place {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+  x: (seconds: number) => number;
+}
+
+/** Bands with a foot where rows are missing; lines where a note begins, over a band as long as it lasts. */
+export function drawMarks(context: CanvasRenderingContext2D, marks: Mark[], { left, top, width, height, x }: Place): void {
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  const colours = { loss: colour("bad"), note: colour("c4") };
+  for (const mark of marks) {
+    const begin = x(mark.since);
+    const long = Math.max(x(mark.until) - begin, LEAST_PX);
+    context.fillStyle = colours[mark.kind];
+    context.globalAlpha = 0.1;
+    context.fillRect(begin, top, long, height);
+    context.globalAlpha = 0.9;
+    if (mark.kind === "loss") context.fillRect(begin, top + height - 4, long, 4);
+    else context.fillRect(begin, top, LEAST_PX, height);
+  }
+  context.restore();
+}
