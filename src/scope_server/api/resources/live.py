@@ -1,4 +1,4 @@
-"""What is stored, as it is stored: server-sent events (HTML Standard, 9.2)."""
+"""What is stored, as it is stored: server-sent events (HTML Standard, 9.2), or messages of a WebSocket."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from scope_server.api.resources.machines import machines_named
 from scope_server.api.resources.streams import StreamPath, stream_named
 from scope_server.api.resources.window import Filter, condition_of
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import Moment, NodeName, Parameters, Streamed
+from scope_server.api.routing.models import Live, Moment, NodeName, Parameters
 from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.errors import ScopeServerError
 from scope_server.live.viewer import Seen
@@ -24,9 +24,41 @@ from scope_server.store.reading.reader import MOST_ROWS, EventQuery, Order
 ROUTES = Routes()
 
 _MEDIA = "text/event-stream"
-_BEGIN = b"retry: 2000\n\n"
 _QUIET_S = 15.0  # after which a comment is sent, so that both ends know of a broken connection
-_COMMENT = b": nothing new\n\n"
+
+
+class _ServerEvents:
+    """What is sent as server-sent events."""
+
+    BEGIN, QUIET = b"retry: 2000\n\n", b": nothing new\n\n"
+
+    @staticmethod
+    def told(seen: Seen) -> bytes:
+        """Rows, and before them how many are missed."""
+        missed = f'event: missed\ndata: {{"events": {seen.missed}}}\n\n' if seen.missed else ""
+        return f"{missed}event: rows\nid: {seen.place.cursor()}\ndata: [{','.join(seen.rows)}]\n\n".encode()
+
+    @staticmethod
+    def problem(error: ScopeServerError) -> bytes:
+        """Why the answer ends."""
+        return f"event: problem\ndata: {json.dumps({'detail': str(error)})}\n\n".encode()
+
+
+class _Messages:
+    """What is sent over a WebSocket, whose pings tell that it lives: a JSON object a message."""
+
+    BEGIN, QUIET = b"", b""
+
+    @staticmethod
+    def told(seen: Seen) -> bytes:
+        """Rows, and how many before them are missed."""
+        cursor = json.dumps(seen.place.cursor())
+        return f'{{"rows": [{",".join(seen.rows)}], "cursor": {cursor}, "missed": {seen.missed}}}'.encode()
+
+    @staticmethod
+    def problem(error: ScopeServerError) -> bytes:
+        """Why the answer ends."""
+        return json.dumps({"problem": str(error)}).encode()
 
 
 class LiveQuery(Parameters):
@@ -38,7 +70,7 @@ class LiveQuery(Parameters):
     cursor: Annotated[str, Field(description="goes on after this; so does the header Last-Event-ID")] | None = None
 
 
-class Events(Streamed):
+class Events(Live):
     """Events: `rows` (a list, as in /events), `missed` (how many events a slow viewer does not get), `problem`."""
 
     MEDIA: ClassVar[tuple[str, ...]] = (_MEDIA,)
@@ -47,7 +79,11 @@ class Events(Streamed):
 
 @ROUTES.get(f"{PREFIX}/live/{{stream}}", Role.VIEWER)
 async def watch_events(call: Call, path: StreamPath, query: LiveQuery) -> Events:
-    """Rows of a stream as they are stored, each once. A reconnect with the last id misses and repeats nothing."""
+    """Rows of a stream as they are stored, each once. A reconnect with the last id misses and repeats nothing.
+
+    Over a WebSocket, each message is a JSON object: `rows`, the `cursor` after them and how many events before them are
+    `missed`; or the `problem` that ends it. Pages of other origins are refused.
+    """
     table = stream_named(call, path)
     cursor = call.last_event or query.cursor or ""
     if cursor:
@@ -61,29 +97,26 @@ async def watch_events(call: Call, path: StreamPath, query: LiveQuery) -> Events
         limit=MOST_ROWS,
         cursor=cursor,
     )
-    return Events(pieces=_events(call[HUB].watch(wanted)))
+    return Events(pieces=_events(call[HUB].watch(wanted), _Messages if call.web_socket else _ServerEvents))
 
 
-async def _events(seen: AsyncGenerator[Seen, None]) -> AsyncGenerator[bytes, None]:
-    yield _BEGIN
+async def _events(
+    seen: AsyncGenerator[Seen, None], form: type[_ServerEvents | _Messages]
+) -> AsyncGenerator[bytes, None]:
+    yield form.BEGIN
     async with aclosing(seen):
         following = asyncio.ensure_future(anext(seen))
         try:
             while True:
                 done, _ = await asyncio.wait({following}, timeout=_QUIET_S)
                 if not done:
-                    yield _COMMENT
+                    yield form.QUIET
                     continue
                 piece = following.result()
                 following = asyncio.ensure_future(anext(seen))
-                yield _told(piece)
+                yield form.told(piece)
         except ScopeServerError as error:
-            yield f"event: problem\ndata: {json.dumps({'detail': str(error)})}\n\n".encode()
+            yield form.problem(error)
         finally:
             following.cancel()
             await asyncio.wait({following})
-
-
-def _told(piece: Seen) -> bytes:
-    missed = f'event: missed\ndata: {{"events": {piece.missed}}}\n\n' if piece.missed else ""
-    return f"{missed}event: rows\nid: {piece.place.cursor()}\ndata: [{','.join(piece.rows)}]\n\n".encode()

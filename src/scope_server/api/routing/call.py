@@ -23,6 +23,7 @@ class Call:
         accept: the media types that the caller takes.
         program: what the caller's program calls itself.
         last_event: the id of the last event that the caller has of an event stream; empty: it begins.
+        web_socket: whether the caller asks for a WebSocket; an answer that is `Live` has a message in each piece then.
         cookies: what the browser has sent.
         csrf: the header that proves a change by cookies.
         puts: what the answer puts into the browser; the handler appends to it.
@@ -34,6 +35,7 @@ class Call:
     accept: str = ""
     program: str = ""
     last_event: str = ""
+    web_socket: bool = False
     cookies: Mapping[str, str] = field(default_factory=dict)
     csrf: str = ""
     puts: list[Cookies] = field(default_factory=list)

@@ -13,10 +13,11 @@ from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.admission import CALLER
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.input import body, parameters
-from scope_server.api.routing.models import Answer, Streamed, Text
+from scope_server.api.routing.models import Answer, Live, Streamed, Text
 from scope_server.api.routing.noted import act_of, refused
 from scope_server.api.routing.route import Route
 from scope_server.api.routing.validation import Part, validated
+from scope_server.api.routing.web_socket import asks_for_web_socket, talk
 from scope_server.errors import InvalidQuery, ScopeServerError, UnknownThing
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ def handler_of(route: Route) -> Handler:
             headers.get("Accept", ""),
             headers.get("User-Agent", ""),
             headers.get("Last-Event-ID", ""),
+            asks_for_web_socket(request),
             request.cookies,
             headers.get(csrf.HEADER, ""),
         )
@@ -47,13 +49,24 @@ def handler_of(route: Route) -> Handler:
         notes = route.audited and not route.notes_itself
         answer = await (_audited(route, call, given, asked) if notes else route.handler(call, **asked))
         if isinstance(answer, Streamed):
-            return await _stream(request, answer)
+            return await _sent(request, answer, call.web_socket)
         response = _response(answer, route.status)
         for cookies in call.puts:
             cookies.put(response, request)
         return response
 
     return serve
+
+
+async def _sent(request: web.Request, answer: Streamed, web_socket: bool) -> web.StreamResponse:
+    if not (web_socket and isinstance(answer, Live)):
+        return await _stream(request, answer)
+    async with aclosing(answer.pieces) as pieces:
+        try:
+            return await talk(request, pieces)
+        except ConnectionError:
+            _log.debug("a caller went away", extra={"path": request.path})
+            raise
 
 
 async def _stream(request: web.Request, answer: Streamed) -> web.StreamResponse:

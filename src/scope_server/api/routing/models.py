@@ -60,6 +60,10 @@ class Streamed(Text):
     filename: str = ""
 
 
+class Live(Streamed):
+    """A streamed answer that a caller may get over a WebSocket, too: see `Call.web_socket`."""
+
+
 def _whole(value: Any) -> int:
     digits = str(value).removeprefix("-")
     if digits.isascii() and digits.isdecimal() and len(digits) <= 20:

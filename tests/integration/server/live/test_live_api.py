@@ -88,6 +88,66 @@ async def test_rows_are_sent_as_they_are_stored(start_server: StartServer) -> No
             await until_it(lambda: again.numbers == list(range(20, 30)))
 
 
+@asynccontextmanager
+async def connected(server: Server, query: str = "", **headers: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """A viewer of system calls over a WebSocket."""
+    async with (
+        aiohttp.ClientSession(connector=server.local()) as session,
+        session.ws_connect(f"http://{server.http}/api/v1/live/syscall{query}", headers=headers) as socket,
+    ):
+        yield socket
+
+
+async def _numbers(socket: aiohttp.ClientWebSocketResponse, count: int) -> tuple[list[int], str]:
+    """`arg0` of the next rows, and the cursor after them."""
+    numbers, cursor = list[int](), ""
+    async with asyncio.timeout(PATIENCE_S):
+        while len(numbers) < count:
+            said = await socket.receive_json()
+            assert said["missed"] == 0
+            numbers += [row["arg0"] for row in said["rows"]]
+            cursor = said["cursor"]
+    return numbers, cursor
+
+
+async def test_rows_come_over_a_web_socket_too(start_server: StartServer) -> None:
+    """The same rows as the server-sent events, each once; with the last cursor it goes on where it ended."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server) as channel, uploading(agent, channel) as call:
+        await until(lambda: server.ask("GET", "probes"), lambda answer: answer[0] == 200)
+        run = await recorded(server, agent)
+        assert await answers(call, run.batch(1, rows(10), 10)) == [STORED]
+        async with connected(server, "?since=2020-01-01&where=arg0%20%3E%3D%205") as socket:
+            assert (await _numbers(socket, 5))[0] == list(range(5, 10))
+            assert await answers(call, run.batch(2, rows(10, 10), 20)) == [STORED]
+            numbers, cursor = await _numbers(socket, 10)
+            assert numbers == list(range(10, 20))
+        assert await answers(call, run.batch(3, rows(10, 20), 30)) == [STORED]
+        async with connected(server, f"?cursor={cursor}") as socket:
+            assert (await _numbers(socket, 10))[0] == list(range(20, 30))
+
+
+async def test_a_web_socket_is_for_whom_events_are_for(start_server: StartServer) -> None:
+    """Without a login, with a wrong filter, or from a page of another origin it is refused; from a page of this server
+    it is not."""
+    async with start_server() as server:
+        for origin in ("http://evil.example", f"http://{server.http}.evil.example", "null"):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                async with connected(server, Origin=origin):
+                    pass
+            assert refused.value.status == 403
+        async with connected(server, Origin=f"http://{server.http}") as socket:
+            assert not socket.closed
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            async with connected(server, "?where=nonsense%20%3D%201"):
+                pass
+        assert refused.value.status == 400
+        async with aiohttp.ClientSession() as stranger:
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await stranger.ws_connect(f"http://{server.http}/api/v1/live/syscall")
+            assert refused.value.status == 401
+
+
 async def test_a_quiet_stream_says_that_it_lives(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Comments come while there is nothing new; a viewer that went away is forgotten."""
     monkeypatch.setattr(live, "_QUIET_S", 0.1)
