@@ -1,0 +1,207 @@
+"""The machine: processors, load, pressure, memory, disks, network interfaces, and what processes use."""
+
+import pyarrow as pa
+
+from scope_bpf.catalogue.probe import Probe, Sampler
+from scope_bpf.catalogue.stream import PROCESS, Derived, Stream
+from scope_catalogue.guide import Example, Guide
+from scope_catalogue.shown import Counter, Shown, Timeline
+from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import LatestRows
+
+_NAME = pa.dictionary(pa.int32(), pa.string())
+_INTERVAL = {
+    "interval_ns": Derived(Column("time since the row before; 0: it is the first", "ns", identity=True), pa.uint64())
+}
+
+
+def _sampler() -> Sampler:
+    from scope_bpf.probes.system.proc import SystemSampler
+
+    return SystemSampler()
+
+
+def _percents(meanings: dict[str, str]) -> dict[str, Derived]:
+    return {f"{name}_percent": Derived(Column(meaning, "%"), pa.float64()) for name, meaning in meanings.items()}
+
+
+def _counts(meanings: dict[str, str], unit: str = "") -> dict[str, Derived]:
+    return {name: Derived(Column(meaning, unit), pa.int64()) for name, meaning in meanings.items()}
+
+
+GUIDE = Guide(
+    examples=(
+        Example("scope trace system --duration 2", "the machine: processors, memory, disks and network"),
+        Example(
+            "scope trace system --lines --duration 6", "the same as lines, with processes, which are read every 5 s"
+        ),
+    ),
+    notes=(
+        "A row an interval (`-o interval_ms=1000`). Counts are of the interval, so the first row has none.",
+        "`cpu_pressure_percent` and so on are the shares of the interval in which some thread waited for the resource, "
+        "`..._stalled_percent` those in which all did (PSI).",
+        "`system_process` has rows of processes that did something in the last 5 s; idle ones have none.",
+    ),
+    limits=(
+        "Processes that start and end between two readings have no row: `scope trace process` has each.",
+        "Partitions have rows beside their disk: do not add them.",
+        "It tells the machine's figures, not those of a cgroup.",
+    ),
+)
+
+_SYSTEM = Stream(
+    "system",
+    "what the machine does as a whole; what the kernel does not tell is absent",
+    columns={},
+    mode=Mode.SAMPLES,
+    derived=_INTERVAL
+    | _percents(
+        {
+            "user": "share of all CPUs' time in programs",
+            "nice": "share in programs with a low priority",
+            "system": "share in the kernel",
+            "idle": "share in which nothing ran",
+            "iowait": "share in which nothing ran, while a thread waited for a disk",
+            "irq": "share in interrupts",
+            "softirq": "share in what interrupts had put off",
+            "steal": "share that the host of this virtual machine took",
+            "cpu_pressure": "share of the interval in which a thread waited for a CPU",
+            "memory_pressure": "share in which a thread waited for memory",
+            "memory_stalled": "share in which all threads waited for memory",
+            "io_pressure": "share in which a thread waited for a disk",
+            "io_stalled": "share in which all threads waited for a disk",
+        }
+    )
+    | {
+        name: Derived(Column(f"mean number of runnable and blocked threads in {minutes}"), pa.float64())
+        for name, minutes in (("load_1", "a minute"), ("load_5", "5 minutes"), ("load_15", "15 minutes"))
+    }
+    | _counts(
+        {
+            "cpus": "CPUs that are on",
+            "runnable": "threads that run or could run",
+            "threads": "all threads",
+            "context_switches": "switches of threads",
+            "major_faults": "page faults that read from a disk",
+        }
+    )
+    | _counts(
+        {
+            "memory_total_bytes": "memory of the machine",
+            "memory_available_bytes": "memory that programs could get without swapping",
+            "memory_cached_bytes": "memory with contents of files",
+            "memory_dirty_bytes": "memory that is to be written to disks",
+            "swap_total_bytes": "swap space",
+            "swap_free_bytes": "unused swap space",
+            "swapped_in_bytes": "memory read back from swap space",
+            "swapped_out_bytes": "memory written to swap space",
+        },
+        "bytes",
+    ),
+    shown=Shown(
+        tables=(
+            LatestRows(
+                ("user_percent", "system_percent", "iowait_percent", "load_1", "memory_available_bytes"),
+                title="the machine",
+            ),
+            LatestRows(
+                ("cpu_pressure_percent", "memory_pressure_percent", "io_pressure_percent"), title="waits for resources"
+            ),
+        ),
+        line=("user_percent", "system_percent", "iowait_percent", "load_1", "memory_available_bytes"),
+        timeline=Timeline(
+            counters=tuple(
+                Counter(name)
+                for name in (
+                    *("user_percent", "system_percent", "iowait_percent", "cpu_pressure_percent"),
+                    *("memory_pressure_percent", "io_pressure_percent", "memory_available_bytes"),
+                )
+            )
+        ),
+    ),
+)
+
+_DISK = Stream(
+    "system_disk",
+    "what a disk or partition did in the interval",
+    columns={},
+    mode=Mode.SAMPLES,
+    derived=_INTERVAL
+    | {"disk": Derived(Column("name of the disk or partition, such as nvme0n1"), _NAME)}
+    | _counts({"reads": "reads that ended", "writes": "writes that ended", "in_flight": "requests under way now"})
+    | _counts({"read_bytes": "read", "written_bytes": "written"}, "bytes")
+    | _percents({"busy": "share of the interval in which it had requests"}),
+    shown=Shown(
+        tables=(LatestRows(("disk", "reads", "read_bytes", "writes", "written_bytes", "busy_percent")),),
+        line=("disk", "reads", "read_bytes", "writes", "written_bytes", "busy_percent"),
+        timeline=Timeline(
+            counters=tuple(Counter(name, by=("disk",)) for name in ("read_bytes", "written_bytes", "busy_percent"))
+        ),
+    ),
+)
+
+_NETWORK = Stream(
+    "system_network",
+    "what went through a network interface in the interval",
+    columns={},
+    mode=Mode.SAMPLES,
+    derived=_INTERVAL
+    | {"interface": Derived(Column("name of the interface, such as eth0"), _NAME)}
+    | _counts({"received_bytes": "received", "sent_bytes": "sent"}, "bytes")
+    | _counts(
+        {
+            "received_packets": "packets received",
+            "receive_errors": "packets received with an error",
+            "receive_drops": "received packets that were dropped",
+            "sent_packets": "packets sent",
+            "send_errors": "packets that could not be sent because of an error",
+            "send_drops": "packets that were dropped before they were sent",
+        }
+    ),
+    shown=Shown(
+        tables=(LatestRows(("interface", "received_bytes", "sent_bytes", "receive_drops", "send_drops")),),
+        line=("interface", "received_bytes", "sent_bytes", "receive_drops", "send_drops"),
+        timeline=Timeline(
+            counters=tuple(Counter(name, by=("interface",)) for name in ("received_bytes", "sent_bytes"))
+        ),
+    ),
+)
+
+_PROCESS = Stream(
+    "system_process",
+    "what a process used, if it did anything since the last reading",
+    columns={},
+    mode=Mode.SAMPLES,
+    derived=_INTERVAL
+    | {
+        "start_ns": Derived(
+            Column("when the process started, since boot, rounded to 10 ms", "ns", identity=True), pa.uint64()
+        ),
+        "pid": Derived(PROCESS["pid"], pa.int32()),
+        "uid": Derived(PROCESS["uid"], pa.uint32()),
+        "comm": Derived(PROCESS["comm"], _NAME),
+    }
+    | _percents({"cpu": "time on CPUs, as a share of the interval: above 100 if several threads ran at once"})
+    | _counts({"rss_bytes": "memory in use, with shared pages", "virtual_bytes": "size of the address space"}, "bytes")
+    | _counts({"threads": "threads of the process"})
+    | _counts(
+        {
+            "disk_read_bytes": "read from disks since the process started",
+            "disk_written_bytes": "written to disks since the process started",
+        },
+        "bytes",
+    ),
+    shown=Shown(
+        tables=(LatestRows(("pid", "comm", "cpu_percent", "rss_bytes", "threads", "disk_read_bytes")),),
+        line=("pid", "comm", "cpu_percent", "rss_bytes", "threads", "disk_read_bytes", "disk_written_bytes"),
+        timeline=Timeline(counters=(Counter("cpu_percent"), Counter("rss_bytes"))),
+    ),
+)
+
+PROBE = Probe(
+    name="system",
+    meaning="the machine: processors by state, load, pressure, memory, disks, network interfaces, and processes",
+    streams=(_SYSTEM, _DISK, _NETWORK, _PROCESS),
+    sampler=_sampler,
+    guide=GUIDE,
+)
