@@ -27,7 +27,7 @@ export async function opened(browser, { base, email, password, language = "en", 
   });
   page.on("pageerror", (error) => wrong.push(String(error)));
   page.on("response", (answer) => answer.status() >= 400 && ![401, 503].includes(answer.status()) && wrong.push(`${answer.status()} ${answer.url()}`));
-  page.setDefaultTimeout(120_000);
+  page.setDefaultTimeout(300_000); // a young agent on a busy machine tries its probes for minutes
   if (email && !LOGINS.has(email)) {
     await page.goto(`${base}/sign-in`);
     await page.fill("#email", email);
