@@ -82,10 +82,11 @@ PROBE = Probe(
                 "ret": Column("what the call returned: 0 woken; or why it did not wait on", codes=Codes.ERROR),
                 "has_timeout": Column("1 if the wait was limited in time"),
                 "owner_tid": Column(
-                    "thread that held the lock when the wait began, as its process numbers it; absent if unknown"
+                    "thread that held the lock when the wait began, as its process numbers it; absent if unknown",
+                    identity=True,
                 ),
-                "waker_pid": Column(f"process of the thread that ended the wait; {_WOKEN}"),
-                "waker_tid": Column("thread that ended the wait, as seen on the host"),
+                "waker_pid": Column(f"process of the thread that ended the wait; {_WOKEN}", identity=True),
+                "waker_tid": Column("thread that ended the wait, as seen on the host", identity=True),
                 "waker_comm": Column("name of the thread that ended the wait"),
                 "stack_id": _STACK_ID,
             },
