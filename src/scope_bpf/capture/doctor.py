@@ -9,6 +9,7 @@ from typing import Any
 
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.probe import Hooks, Probe
+from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import NoDevice, ScopeBpfError
 from scope_catalogue.errors import InvalidOption
 from scope_catalogue.options import parse_options, trial
@@ -74,7 +75,8 @@ def examine(probe: Probe, *, options: bool = False) -> Finding:
 
 def _tracer(probe: Probe, options: Mapping[str, Any]) -> Tracer:
     small = {} if probe.sampler else {"ring_bytes": 4096}
-    return Tracer(probe, parse_options(probe.options, {**trial(probe.options), **small, **options}))
+    target = Target() if probe.sampler else Target(pid=os.getpid())  # so that no other process is looked at, or slowed
+    return Tracer(probe, parse_options(probe.options, {**trial(probe.options), **small, **options}), target)
 
 
 def _others(probe: Probe) -> Iterator[tuple[str, Any]]:
