@@ -126,9 +126,8 @@ async def serve(
         api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, directory)
         api[context.BACKLOG], api[context.WRITERS], api[context.ANNOTATIONS] = backlog, writers, annotations
-        retention = Retention(disk, settings.keep_days)
-        jobs: list[Job] = [retention, Sweep(), Closed(settings.keep_days), *chores(conninfo, tables)]
-        upkeep = Upkeep(conninfo, jobs, disk)
+        retention = Retention(disk, settings.keep_days, layout=tables.layout)
+        upkeep = Upkeep(conninfo, _jobs(retention, conninfo, tables, settings.keep_days), disk)
         api[context.DISK], api[context.RETENTION], api[context.UPKEEP] = disk, retention, upkeep
         api[context.QUARANTINE], api[context.EXPORTS] = (
             Quarantine(conninfo, tables, Admission(tables, settings.keep_days)),
@@ -176,6 +175,10 @@ async def serve(
         )
         async with background(store=store, reports=reports.run(), **{name: run() for name, run in fleet.work.items()}):
             await stop.wait()
+
+
+def _jobs(retention: Retention, conninfo: str, tables: Tables, keep_days: int) -> list[Job]:
+    return [retention, Sweep(tables.layout), Closed(keep_days, tables.layout), *chores(conninfo, tables)]
 
 
 async def _for_agents(

@@ -16,7 +16,8 @@ from tests.chaos.world import Part, World
 
 from scope_catalogue.catalogue import streams
 from scope_server.errors import StoreUnavailable
-from scope_server.store.blocks.compaction import Compaction
+from scope_server.store.layout.blocks.blocks import BLOCKS
+from scope_server.store.layout.blocks.compaction import Compaction
 from scope_server.store.retention.days import measure
 from scope_server.store.retention.drop import drop, plan
 from scope_server.store.retention.policy import Reason
@@ -346,7 +347,7 @@ class DropDays(Fault):
                 for schema, table in connection.execute(PARTITIONED).fetchall():
                     for statement in making(Partition(schema, table, day)):
                         connection.execute(statement.encode())
-                plan(connection, measure(connection), day, Reason.AGE)
+                plan(connection, measure(connection, BLOCKS), day, Reason.AGE)
                 while drop(connection, day) is None:
                     pass
 

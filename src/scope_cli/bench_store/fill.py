@@ -11,7 +11,6 @@ from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.errors import GroupFailed
 from scope_server.ingest.admit import Admission
 from scope_server.machine import Machine
-from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.rollups.merge import Merger
 from scope_server.store.schema.tables import Tables
 from scope_server.store.writing.connection import WriterConnection
@@ -59,7 +58,7 @@ class Filler:
         """
         rows, groups, group = 0, 0, []
         connection = WriterConnection(self.conninfo)
-        merger, compaction = Merger(connection, self.tables.values()), Compaction(self.tables)
+        merger, pack = Merger(connection, self.tables.values()), self.tables.layout.packing(self.tables)
         for one in load.records():
             group.append(one)
             if len(group) == GROUP:
@@ -68,11 +67,11 @@ class Filler:
                 told(rows)
                 if groups % _MERGE_EVERY == 0:
                     merger.step()
-                    while compaction.step(connection):
+                    while pack(connection):
                         pass
         if group:
             rows += self.write(self.deliveries(group))
-        while merger.step() or compaction.step(connection):
+        while merger.step() or pack(connection):
             told(rows)
         connection.close()
         return rows

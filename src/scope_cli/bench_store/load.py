@@ -11,6 +11,7 @@ import pyarrow as pa
 from scope_catalogue.catalogue import streams
 from scope_catalogue.stream import fingerprint
 from scope_proto.scope.v1.record_pb2 import Account, Batch, Record
+from scope_server.store.layout.blocks.blocks import BLOCKS
 from scope_server.store.schema.columns import stream_table
 
 STREAMS = {
@@ -124,7 +125,7 @@ class Load:
     def columns(self, piece: Piece) -> pa.RecordBatch:
         """The rows of a batch."""
         random = np.random.default_rng((piece.machine, piece.sequence, len(piece.stream)))
-        schema = stream_table(streams()[piece.stream]).schema
+        schema = stream_table(streams()[piece.stream], BLOCKS).schema
         count = piece.rows
         # A few threads make most of the rows.
         process = np.minimum(random.zipf(1.5, count), 30)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from tests.integration.server.records import BOOT_TO_UTC_NS, FIRST_KTIME_NS, Line
 from tests.integration.server.tables import TABLES
 
-from scope_server.store.blocks.compaction import Compaction
+from scope_server.store.layout.blocks.compaction import Compaction
 from scope_server.store.writing.connection import WriterConnection
 
 DAY_NS = 24 * 3600 * 10**9

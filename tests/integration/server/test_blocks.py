@@ -14,9 +14,9 @@ from tests.integration.server.records import FIRST_KTIME_NS, STORED, Line, Run, 
 from tests.integration.server.tables import TABLES, migrated, with_column
 from tests.integration.server.test_rollups import merge
 
-from scope_server.store.blocks import compaction, packing
-from scope_server.store.blocks.compaction import Compaction
-from scope_server.store.blocks.packing import BLOCK_ROWS
+from scope_server.store.layout.blocks import compaction, packing
+from scope_server.store.layout.blocks.compaction import Compaction
+from scope_server.store.layout.blocks.packing import BLOCK_ROWS
 from scope_server.store.schema.columns import Kind
 
 HOUR_NS = DAY_NS // 24

@@ -17,8 +17,8 @@ from tests.integration.server.records import STORED, Line, Run, lined, rows
 from tests.integration.server.tables import with_column
 
 from scope_server.errors import StoreUnavailable
-from scope_server.store.blocks import compaction, packing
-from scope_server.store.blocks.compaction import Compaction
+from scope_server.store.layout.blocks import compaction, packing
+from scope_server.store.layout.blocks.compaction import Compaction
 from scope_server.store.writing.connection import DataRefused, WriterConnection
 
 WAITING = """

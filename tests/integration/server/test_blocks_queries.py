@@ -15,8 +15,8 @@ from tests.integration.server.records import FIRST_KTIME_NS, Line, Run, make_mac
 from tests.integration.server.tables import TABLES, asked
 
 from scope_server.machine import Machine
-from scope_server.store.blocks import compaction, packing
-from scope_server.store.blocks.compaction import Compaction
+from scope_server.store.layout.blocks import compaction, packing
+from scope_server.store.layout.blocks.compaction import Compaction
 from scope_server.store.reading import reader, window
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.reader import EventQuery, Order, Reader

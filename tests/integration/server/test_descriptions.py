@@ -21,6 +21,7 @@ from scope_catalogue.shown import Latest
 from scope_server.errors import Rejected
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.descriptions import KEPT_BYTES
+from scope_server.store.layout.blocks.blocks import BLOCKS
 from scope_server.store.retention.days import measure
 from scope_server.store.schema import learning
 from scope_server.store.schema.tables import Tables
@@ -130,7 +131,7 @@ async def test_rows_of_a_learnt_stream_are_like_all_others(line: Line) -> None:
     assert line.query("SELECT count(*), max(stack) FROM scope.held") == [(3, "main;g")]
     assert line.query("SELECT count(*) FROM latest.held") == [(3,)]
     with psycopg.connect(line.conninfo, autocommit=True) as connection:
-        days = measure(connection)
+        days = measure(connection, BLOCKS)
         (day,) = {one.day for one in days.tables if (one.schema, one.table) == ("fresh", "held")}
     assert {one.schema for one in days.of(day) if one.table == "held"} == {"fresh", "rollups"}
 

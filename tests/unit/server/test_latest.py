@@ -8,6 +8,7 @@ import pytest
 from scope_catalogue.catalogue import streams
 from scope_catalogue.shown import Latest
 from scope_server.errors import SchemaConflict
+from scope_server.store.layout.blocks.blocks import BLOCKS
 from scope_server.store.schema.columns import stream_table
 
 GOOD = Latest(key=("stack_id",), by=("comm",), totals=("live_bytes",))
@@ -28,9 +29,9 @@ GOOD = Latest(key=("stack_id",), by=("comm",), totals=("live_bytes",))
 def test_what_no_column_can_tell_is_refused(wrong: dict[str, Any], said: str) -> None:
     """A wrong declaration is refused; the message names what the latest states need."""
     stream = streams()["cuda_live"]
-    assert stream_table(replace(stream, latest=GOOD)).latest == GOOD
+    assert stream_table(replace(stream, latest=GOOD), BLOCKS).latest == GOOD
     with pytest.raises(SchemaConflict, match=f"latest states need {said}"):
-        stream_table(replace(stream, latest=replace(GOOD, **wrong)))
+        stream_table(replace(stream, latest=replace(GOOD, **wrong)), BLOCKS)
 
 
 def test_the_total_that_ranks_is_of_whole_numbers() -> None:
@@ -39,4 +40,4 @@ def test_the_total_that_ranks_is_of_whole_numbers() -> None:
     assert stream.latest
     changed = replace(stream, latest=replace(stream.latest, totals=("power_watts",)))
     with pytest.raises(SchemaConflict, match="latest states need 'power_watts'"):
-        stream_table(changed)
+        stream_table(changed, BLOCKS)

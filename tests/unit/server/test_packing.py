@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from scope_server.store.blocks.packing import BLOCK_ROWS, DAY_US, HOUR_US, packed, unpacked
+from scope_server.store.layout.blocks.packing import BLOCK_ROWS, DAY_US, HOUR_US, packed, unpacked
 from scope_server.store.schema.columns import BASE, OF_BLOCK
 
 KEYED = ("comm", "name")
@@ -95,7 +95,7 @@ def elements(text: str | None) -> list[str | None] | None:
 @pytest.mark.parametrize("span_us", [HOUR_US, DAY_US])
 def test_every_row_comes_back_whole(seed: int, span_us: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows come back with every value, in order of time; rows of equal time keep their order; lists become texts."""
-    monkeypatch.setattr("scope_server.store.blocks.packing.BLOCK_ROWS", 10 * seed + 1)
+    monkeypatch.setattr("scope_server.store.layout.blocks.packing.BLOCK_ROWS", 10 * seed + 1)
     rows = stored(1009, 50 * HOUR_US if seed % 2 else 300, seed)
     again = unpacked(packed(rows, KEYED, span_us), rows.column_names)
     order = np.argsort(rows.column("time").cast(pa.int64()).to_numpy(), kind="stable")
@@ -126,7 +126,7 @@ def test_blocks_of_blocks_are_those_of_the_rows(seed: int) -> None:
 @pytest.mark.parametrize("span_us", [HOUR_US, DAY_US])
 def test_a_block_knows_what_it_has(seed: int, span_us: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block's rows are sorted and of one span; its summary has first and last time, count and distinct keys."""
-    monkeypatch.setattr("scope_server.store.blocks.packing.BLOCK_ROWS", 70)
+    monkeypatch.setattr("scope_server.store.layout.blocks.packing.BLOCK_ROWS", 70)
     rows = stored(2003, (1, 90 * HOUR_US, HOUR_US, 30 * HOUR_US)[seed], seed)
     last = None
     for known, block in within(packed(rows, KEYED, span_us)):

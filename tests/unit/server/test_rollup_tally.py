@@ -10,6 +10,7 @@ import pytest
 from scope_catalogue.catalogue import streams
 from scope_catalogue.shown import Rollup
 from scope_server.errors import SchemaConflict
+from scope_server.store.layout.blocks.blocks import BLOCKS
 from scope_server.store.rollups.packed import FRESH, HOURS, packed, unpacked
 from scope_server.store.rollups.tally import LARGEST, added_up, joined, tally, without
 from scope_server.store.schema.columns import stream_table
@@ -128,4 +129,4 @@ def test_every_stream_has_a_rollup() -> None:
 def test_a_rollup_of_columns_that_there_are_not() -> None:
     """A rollup by a column that is no text is refused when the tables are made."""
     with pytest.raises(SchemaConflict, match="nr"):
-        stream_table(replace(streams()["syscall"], rollup=Rollup(by=("nr",))))
+        stream_table(replace(streams()["syscall"], rollup=Rollup(by=("nr",))), BLOCKS)

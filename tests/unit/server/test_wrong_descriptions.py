@@ -10,6 +10,7 @@ from scope_catalogue.tables import SlowestRows
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.slowest import shown_as
 from scope_server.store.answers.stacks import drawn
+from scope_server.store.layout.blocks.blocks import BLOCKS
 from scope_server.store.schema.columns import stream_table
 
 PROFILE = streams()["profile"]
@@ -19,7 +20,7 @@ PROFILE = streams()["profile"]
 def test_flame_graphs(flame: Flame) -> None:
     """A weight that is no number, or a filter on no column."""
     with pytest.raises(InvalidQuery, match="how profile is drawn is not valid"):
-        drawn(stream_table(replace(PROFILE, shown=Shown(flame=flame))), None, None)
+        drawn(stream_table(replace(PROFILE, shown=Shown(flame=flame)), BLOCKS), None, None)
 
 
 @pytest.mark.parametrize(
@@ -35,4 +36,4 @@ def test_flame_graphs(flame: Flame) -> None:
 def test_slowest_rows(rows: SlowestRows) -> None:
     """A duration or part that is no number, or a filter on no column."""
     with pytest.raises(InvalidQuery, match="how profile is shown is not valid"):
-        shown_as(stream_table(replace(PROFILE, shown=Shown((rows,)))))
+        shown_as(stream_table(replace(PROFILE, shown=Shown((rows,))), BLOCKS))

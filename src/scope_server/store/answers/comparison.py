@@ -13,7 +13,6 @@ from scope_server.errors import InvalidQuery
 from scope_server.store.answers.sample import BLOCK, Sample, sample
 from scope_server.store.answers.slowest import shown_as
 from scope_server.store.answers.texts import names
-from scope_server.store.blocks.layout import is_list
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import array
 from scope_server.store.reading.selection import Selection
@@ -57,7 +56,7 @@ async def comparison(connection: Connection, inside: Selection, outside: Selecti
         psycopg.Error: the database refused a query.
     """
     table = inside.table
-    read = ["time", "machine", "process", *(one.name for one in table.columns if not is_list({"sql": one.sql}))]
+    read = ["time", "machine", "process", *(one.name for one in table.columns if not one.is_list)]
     one = await sample(connection, inside, MOST_ROWS, read)
     other = await sample(connection, outside, MOST_ROWS, read)
     tables = [await _with_dimensions(connection, table, each.rows) for each in (one, other)]
@@ -89,7 +88,7 @@ def _compared(table: StreamTable, named: set[str]) -> Iterator[Compared]:
     flags = {column.cut_if for column in table.described.columns}
     for column in table.described.columns:
         stored = table.column(column.name)
-        if stored is None or stored.kind is Kind.STACK or is_list({"sql": stored.sql}):
+        if stored is None or stored.kind is Kind.STACK or stored.is_list:
             continue
         if column.identity or column.name in named or column.name in flags or column.name == table.rollup.count:
             continue

@@ -10,9 +10,9 @@ from typing import Any
 
 from psycopg import sql
 
-from scope_server.store.blocks.layout import FRESH, PACKED
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import Conditions
+from scope_server.store.schema.columns import StreamTable
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Part:
         return self.read == self.rows
 
 
-async def part_of(connection: Connection, stream: str, wanted: Conditions, most: int) -> Part:
+async def part_of(connection: Connection, table: StreamTable, wanted: Conditions, most: int) -> Part:
     """The part of a stream's blocks with at most so many rows; of one block, if it has more.
 
     Call it in the transaction (REPEATABLE READ) that reads the rows: later, blocks may be elsewhere.
@@ -43,7 +43,7 @@ async def part_of(connection: Connection, stream: str, wanted: Conditions, most:
     Raises:
         psycopg.Error: the database refused a query.
     """
-    blocks = await (await connection.execute(_blocks(stream, wanted.blocks))).fetchall()
+    blocks = await (await connection.execute(_blocks(table, wanted.blocks))).fetchall()
     total = _rows(blocks)
     step = max(1, -(-total // most))
     chosen = _every(blocks, step)
@@ -52,16 +52,16 @@ async def part_of(connection: Connection, stream: str, wanted: Conditions, most:
         chosen = _every(blocks, step)
     if len(chosen) == len(blocks):
         return Part(wanted, total, total)
-    of_blocks = [*wanted.blocks, _these(chosen)]
-    return Part(Conditions(wanted.rows, of_blocks), total, _rows(chosen))
+    of_rows, of_blocks = table.layout.chosen((one["part"], one["place"]) for one in chosen)
+    return Part(Conditions([*wanted.rows, *of_rows], [*wanted.blocks, *of_blocks]), total, _rows(chosen))
 
 
-def _blocks(stream: str, conditions: Sequence[sql.Composable]) -> sql.Composed:
+def _blocks(table: StreamTable, conditions: Sequence[sql.Composable]) -> sql.Composed:
     every = sql.SQL(" UNION ALL ").join(
-        sql.SQL("SELECT tableoid::bigint AS part, ctid::text AS place, row_count, first_time FROM {} WHERE {}").format(
-            sql.Identifier(schema, stream), sql.SQL(" AND ").join([sql.SQL("true"), *conditions])
+        sql.SQL("SELECT {}, row_count, first_time FROM {} WHERE {}").format(
+            table.layout.block, one, sql.SQL(" AND ").join([sql.SQL("true"), *conditions])
         )
-        for schema in (FRESH, PACKED)
+        for one in table.layout.blocks(table.name)
     )
     return sql.SQL("{} ORDER BY first_time, part, place").format(every)
 
@@ -72,14 +72,3 @@ def _every(blocks: Sequence[Any], step: int) -> Sequence[Any]:
 
 def _rows(blocks: Sequence[Any]) -> int:
     return sum(block["row_count"] for block in blocks)
-
-
-def _these(blocks: Sequence[Any]) -> sql.Composed:
-    places: dict[int, list[str]] = {}
-    for block in blocks:
-        places.setdefault(block["part"], []).append(block["place"])
-    each = [
-        sql.SQL("(tableoid = {} AND ctid = ANY({}::tid[]))").format(sql.Literal(part), sql.Literal(its))
-        for part, its in places.items()
-    ]
-    return sql.SQL("({})").format(sql.SQL(" OR ").join(each))

@@ -12,9 +12,8 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from scope_server.store.answers.part import Part, part_of
-from scope_server.store.answers.side import conditions_of, records
+from scope_server.store.answers.side import conditions_of
 from scope_server.store.answers.stacks import SETTINGS
-from scope_server.store.blocks.rows import places, rows_at
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import BASE, Kind, StreamTable
@@ -61,7 +60,7 @@ async def sample(connection: Connection, wanted: Selection, most: int, columns: 
     """
     await connection.execute(SETTINGS)
     looked_at = MOST_ROWS if wanted.where else MOST_UNFILTERED
-    part = await part_of(connection, wanted.table.name, await conditions_of(connection, wanted), looked_at)
+    part = await part_of(connection, wanted.table, await conditions_of(connection, wanted), looked_at)
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(_statement(wanted.table, part, most, columns))
         rows: list[tuple[object, ...]] = []
@@ -73,7 +72,7 @@ async def sample(connection: Connection, wanted: Selection, most: int, columns: 
 
 
 def _statement(table: StreamTable, part: Part, most: int, columns: Sequence[str]) -> sql.Composed:
-    every = records(table)
+    every = table.records
     # The places of a block's rows are one array: sorting and storing them one by one would take most of the time.
     return sql.SQL(
         "WITH met AS MATERIALIZED (SELECT {part}, {block}, min(time) AS first, array_agg({place}) AS places"
@@ -92,11 +91,11 @@ def _statement(table: StreamTable, part: Part, most: int, columns: Sequence[str]
         part=sql.Identifier("its part"),
         block=sql.Identifier("its block"),
         place=sql.Identifier("its place"),
-        met=places(table.name, every, part.conditions.rows, part.conditions.blocks),
+        met=table.layout.places(table.name, every, part.conditions.rows, part.conditions.blocks),
         most=sql.Literal(most),
         most_blocks=sql.Literal(_MOST_BLOCKS),
         columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
-        rows=rows_at(table.name, every, sql.Identifier("found"), with_block=True),
+        rows=table.layout.rows_at(table.name, every, sql.Identifier("found"), part.conditions.rows, with_block=True),
     )
 
 

@@ -1,16 +1,12 @@
 """One of two sides that are compared, or the only one, as SQL conditions."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
 
-from scope_server.store.blocks.layout import Record
-from scope_server.store.blocks.rows import within
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import Conditions, conditions
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import StreamTable
 
 
 @dataclass(frozen=True)
@@ -31,15 +27,12 @@ async def conditions_of(connection: Connection, wanted: Selection) -> Conditions
         psycopg.Error: the lookup of names, stacks or processes failed.
     """
     found = await conditions(connection, wanted)
-    of_rows, of_blocks = within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
+    of_rows, of_blocks = wanted.table.layout.within(
+        *(sql.Literal(time) if time else None for time in (wanted.since, wanted.until))
+    )
     found.rows += of_rows
     found.blocks += of_blocks
     if isinstance(wanted, Side) and wanted.besides is not None:
         left_out = (await conditions_of(connection, wanted.besides)).rows
         found.rows.append(sql.SQL("({}) IS NOT TRUE").format(sql.SQL(" AND ").join([sql.SQL("true"), *left_out])))
     return found
-
-
-def records(table: StreamTable) -> Sequence[Record]:
-    """The stream's columns, for queries of blocks."""
-    return [{"name": one.name, "sql": one.sql, "kind": one.kind.value} for one in table.columns]

@@ -15,11 +15,9 @@ from scope_catalogue.where import read_filter
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.part import Part, part_of
 from scope_server.store.answers.sample import Sample, sample
-from scope_server.store.answers.side import conditions_of, records
+from scope_server.store.answers.side import conditions_of
 from scope_server.store.answers.stacks import SETTINGS
 from scope_server.store.answers.texts import names
-from scope_server.store.blocks.layout import is_list
-from scope_server.store.blocks.rows import places, rows_at
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import WHOLE, Kind, StreamTable
@@ -89,17 +87,17 @@ async def slowest(connection: Connection, wanted: Selection, how: SlowestRows, l
         shown = read_filter(how.where, table.types)
         wanted = replace(wanted, where=And((wanted.where, shown)) if wanted.where else shown)
     await connection.execute(SETTINGS)
-    part = await part_of(connection, table.name, await conditions_of(connection, wanted), MOST_ROWS)
+    part = await part_of(connection, table, await conditions_of(connection, wanted), MOST_ROWS)
     found = await (await connection.execute(_statement(table, part, how.duration, limit))).fetchall()
-    read = [one.name for one in table.columns if one.kind is not Kind.STACK and not is_list({"sql": one.sql})]
+    read = [one.name for one in table.columns if one.kind is not Kind.STACK and not one.is_list]
     usual = await sample(connection, wanted, _SAMPLE, read)
     return Slowest(found, await _with_texts(connection, table, usual.rows), part, usual)
 
 
 def _statement(table: StreamTable, part: Part, duration: str, limit: int) -> sql.Composed:
-    every = records(table)
+    every = table.records
     # The duration is read of all rows, the other columns only of those that are shown.
-    inner = places(table.name, every, part.conditions.rows, part.conditions.blocks, also=(duration,))
+    inner = table.layout.places(table.name, every, part.conditions.rows, part.conditions.blocks, also=(duration,))
     name = sql.Identifier(duration)
     return sql.SQL(
         "WITH found AS MATERIALIZED (SELECT * FROM ({inner}) AS r WHERE {name} IS NOT NULL"
@@ -110,7 +108,7 @@ def _statement(table: StreamTable, part: Part, duration: str, limit: int) -> sql
         name=name,
         limit=sql.Literal(limit),
         shown=joined(
-            rows_at(table.name, every, sql.Identifier("found")),
+            table.layout.rows_at(table.name, every, sql.Identifier("found"), part.conditions.rows),
             every,
             table.of_processes,
             task=sql.SQL("NULL::text AS task_id, "),

@@ -12,9 +12,8 @@ from scope_catalogue.shown import Flame
 from scope_catalogue.where import read_filter
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.part import Part, part_of
-from scope_server.store.answers.side import conditions_of, records
+from scope_server.store.answers.side import conditions_of
 from scope_server.store.answers.texts import frames, names
-from scope_server.store.blocks.rows import rows
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import IN_PROCESS, WHOLE, Kind, StreamTable
@@ -138,7 +137,7 @@ async def add_up(connection: Connection, wanted: Selection, how: Drawn) -> Added
     if how.flame.where:
         shown = read_filter(how.flame.where, wanted.table.types)
         wanted = replace(wanted, where=And((wanted.where, shown)) if wanted.where else shown)
-    part = await part_of(connection, wanted.table.name, await conditions_of(connection, wanted), MOST_ROWS)
+    part = await part_of(connection, wanted.table, await conditions_of(connection, wanted), MOST_ROWS)
     outer, inner = (_keys(wanted.table, columns) for columns in (how.flame.by, how.flame.below))
     found = await (await connection.execute(_added_up(wanted, part, how, [*outer, *inner]))).fetchall()
     keyed = [name for name, of_names in (*outer, *inner) if of_names]
@@ -158,7 +157,7 @@ def _keys(table: StreamTable, names: Sequence[str]) -> list[tuple[str, bool]]:
 def _added_up(wanted: Selection, part: Part, how: Drawn, around: Sequence[tuple[str, bool]]) -> sql.Composed:
     table = wanted.table
     own = dict.fromkeys([*(name for name, _ in around), how.column])
-    every = rows(table.name, records(table), part.conditions.rows, part.conditions.blocks)
+    every = table.layout.rows(table.name, table.records, part.conditions.rows, part.conditions.blocks)
     if table.latest:
         key = ["process", *(name for name in table.latest.key if name not in IN_PROCESS)]
         every = sql.SQL("SELECT DISTINCT ON ({k}) * FROM ({}) AS e ORDER BY {k}, ktime_ns DESC, batch, ordinal").format(

@@ -12,7 +12,6 @@ from typing import Any, LiteralString
 
 from psycopg import sql
 
-from scope_server.store.blocks.rows import places, rows_at, within
 from scope_server.store.reading.cursor import LAST_ORDINAL, decoded, encoded, is_id
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import Conditions, array
@@ -24,7 +23,6 @@ _ENOUGH_ROWS = 50_000  # no further batch is read once the batches have so many 
 _NOTHING = "1:1:"  # a snapshot in which no transaction is visible
 _SNAPSHOT = re.compile(r"[0-9]{1,19}:[0-9]{1,19}:([0-9]{1,19}(,[0-9]{1,19})*)?")
 _MICROSECOND = timedelta(microseconds=1)
-_AND = sql.SQL(" AND ")
 _NOW = "SELECT pg_current_snapshot()::text AS now"
 _NEW = """
 SELECT b.id, b.xact::text AS xact, b.first_time, b.last_time, b.event_count
@@ -151,7 +149,7 @@ async def rows_since(
     transactions = {one["id"]: int(one["xact"]) for one in taken}
     if not taken:
         return Followed([], Place(upto), upto != now, transactions)
-    of_rows, _ = within(*(sql.Literal(time) if time else None for time in (since, until)))
+    of_rows, _ = table.layout.within(*(sql.Literal(time) if time else None for time in (since, until)))
     begun = sql.SQL("(batch <> {} OR ordinal > {})").format(sql.Literal(after.batch), sql.Literal(after.ordinal))
     rows = await _fetched(connection, _statement(table, wanted, [*of_rows, begun], taken, limit), {})
     if len(rows) > limit:
@@ -197,14 +195,15 @@ def _statement(
     table: StreamTable, wanted: Conditions, of_rows: Sequence[sql.Composable], batches: Sequence[Row], limit: int
 ) -> sql.Composed:
     ids = array([batch["id"] for batch in batches])
-    where = [*wanted.rows, *of_rows, sql.SQL("batch = ANY({})").format(ids)]
-    columns = [{"name": column.name, "sql": column.sql, "kind": column.kind.value} for column in table.columns]
+    of_spans, of_blocks = table.layout.spans(_spans(batches))
+    where = [*wanted.rows, *of_rows, *of_spans, sql.SQL("batch = ANY({})").format(ids)]
+    columns = table.records
     found = sql.SQL(
         "SELECT r.*, w.turn FROM ({}) AS r JOIN unnest({}) WITH ORDINALITY AS w (id, turn) ON w.id = r.batch"
         " ORDER BY w.turn, ordinal LIMIT {}"
-    ).format(places(table.name, columns, where, [*wanted.blocks, _blocks_of(batches)]), ids, sql.Literal(limit + 1))
+    ).format(table.layout.places(table.name, columns, where, [*wanted.blocks, *of_blocks]), ids, sql.Literal(limit + 1))
     shown = joined(
-        rows_at(table.name, columns, sql.Identifier("found")),
+        table.layout.rows_at(table.name, columns, sql.Identifier("found"), where),
         columns,
         table.of_processes,
         task=sql.SQL("NULL::text AS task_id, "),
@@ -214,16 +213,15 @@ def _statement(
     )
 
 
-def _blocks_of(batches: Sequence[Row]) -> sql.Composed:
-    """Blocks within the times of the batches. A late batch, whose time is far from the others, is a span of its own."""
+def _spans(batches: Sequence[Row]) -> list[tuple[datetime, datetime]]:
+    """The times of the batches. A late batch, whose time is far from the others, is a span of its own."""
     spans: list[tuple[datetime, datetime]] = []
     for begin, end in sorted((batch["first_time"], batch["last_time"] + _MICROSECOND) for batch in batches):
         if spans and begin <= spans[-1][1]:
             spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
         else:
             spans.append((begin, end))
-    each = [_AND.join(within(sql.Literal(begin), sql.Literal(end))[1]) for begin, end in spans]
-    return sql.SQL("(({}))").format(sql.SQL(") OR (").join(each))
+    return spans
 
 
 def _checked(given: Any) -> Place:

@@ -15,7 +15,6 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from scope_server.errors import StoreUnavailable
-from scope_server.store.blocks.rows import rows, within
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.decoded import Decoder
 from scope_server.store.reading.filters import Conditions, conditions
@@ -93,13 +92,13 @@ class Columns:
 
 
 def _statement(wanted: Selection, found: Conditions, after: Place | None) -> str:
-    of_rows, of_blocks = within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
+    layout = wanted.table.layout
+    of_rows, of_blocks = layout.within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
     where = [*found.rows, *of_rows]
     if after:
         place = sql.SQL(", ").join(map(sql.Literal, after))
         where.append(sql.SQL("(time, batch, ordinal) > ({})").format(place))
-    columns = [{"name": one.name, "sql": one.sql, "kind": one.kind.value} for one in wanted.table.columns]
     query = sql.SQL("SELECT * FROM ({}) AS r ORDER BY time, batch, ordinal LIMIT {}").format(
-        rows(wanted.table.name, columns, where, [*found.blocks, *of_blocks]), sql.Literal(MOST_ROWS)
+        layout.rows(wanted.table.name, wanted.table.records, where, [*found.blocks, *of_blocks]), sql.Literal(MOST_ROWS)
     )
     return query.as_string(None)

@@ -35,7 +35,7 @@ async def conditions(connection: Connection, wanted: Selection) -> Conditions:
     found = Conditions()
     if wanted.machines is not None:
         found.rows.append(sql.SQL("machine = ANY({})").format(array(wanted.machines)))
-        found.blocks.append(_holding("machines", wanted.machines))
+        found.blocks += _known(wanted.table.layout.holding("machines", wanted.machines))
     if wanted.task is not None:
         found.rows.append(_recorded_by(wanted, wanted.task))
     if wanted.where:
@@ -100,7 +100,8 @@ class _Compiled:
             case _:
                 if negated or condition not in self._keys:
                     return None
-                return _holding("processes" if self._of_process(condition) else "names", self._keys[condition])
+                held = "processes" if self._of_process(condition) else "names"
+                return self._table.layout.holding(held, self._keys[condition])
 
     def _comparison(self, comparison: Comparison, negated: bool) -> sql.Composed:
         keys = self._keys.get(comparison)
@@ -128,5 +129,5 @@ class _Compiled:
 _AND, _OR = sql.SQL(" AND "), sql.SQL(" OR ")
 
 
-def _holding(held: str, keys: Sequence[int]) -> sql.Composable:
-    return sql.SQL("{} && {}").format(sql.Identifier(held), array(keys)) if keys else sql.SQL("false")
+def _known(condition: sql.Composable | None) -> list[sql.Composable]:
+    return [] if condition is None else [condition]

@@ -5,8 +5,6 @@ from datetime import datetime, timedelta
 
 from psycopg import sql
 
-from scope_server.store.blocks.layout import FRESH, PACKED
-from scope_server.store.blocks.rows import within
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import Conditions
 from scope_server.store.reading.selection import Selection
@@ -36,11 +34,12 @@ async def newest(connection: Connection, wanted: Selection, found: Conditions, m
         found: its conditions.
     """
     assert wanted.since
-    _, of_blocks = within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
+    layout = wanted.table.layout
+    _, of_blocks = layout.within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
     where = sql.SQL(" AND ").join([*found.blocks, *of_blocks])
     blocks = sql.SQL(" UNION ALL ").join(
-        sql.SQL("SELECT last_time, row_count FROM {} WHERE {}").format(sql.Identifier(schema, wanted.table.name), where)
-        for schema in (FRESH, PACKED)
+        sql.SQL("SELECT last_time, row_count FROM {} WHERE {}").format(one, where)
+        for one in layout.blocks(wanted.table.name)
     )
     query = sql.SQL(
         "SELECT max(last_time) FILTER (WHERE total > {}) AS beyond FROM ("
@@ -74,7 +73,8 @@ async def oldest(connection: Connection, wanted: Selection, found: Conditions, m
         found: its conditions.
     """
     assert wanted.since
-    _, of_blocks = within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
+    layout = wanted.table.layout
+    _, of_blocks = layout.within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
     where = sql.SQL(" AND ").join([*found.blocks, *of_blocks])
     since, limited = (
         sql.Literal(wanted.since),
@@ -83,15 +83,15 @@ async def oldest(connection: Connection, wanted: Selection, found: Conditions, m
     begun, ahead = (
         sql.SQL(" UNION ALL ").join(
             sql.SQL("(SELECT {} FROM {} WHERE {} AND first_time {} {} {})").format(
-                sql.SQL(columns), sql.Identifier(schema, wanted.table.name), where, sql.SQL(sign), since, rest
+                sql.SQL(columns), one, where, sql.SQL(sign), since, rest
             )
-            for schema in (FRESH, PACKED)
+            for one in layout.blocks(wanted.table.name)
         )
         for columns, sign, rest in (("row_count", "<=", sql.SQL("")), ("first_time, row_count", ">", limited))
     )
     statement = sql.SQL("SELECT count(*) AS blocks, coalesce(sum(row_count), 0)::bigint AS rows FROM ({}) AS b")
     (first,) = await (await connection.execute(statement.format(begun))).fetchall()
-    blocks = await (await connection.execute(sql.SQL("{} {}").format(ahead, limited))).fetchall()
+    blocks = await (await connection.execute(sql.SQL("SELECT * FROM ({}) AS b {}").format(ahead, limited))).fetchall()
     total = first["rows"]
     for block in blocks:
         total += block["row_count"]

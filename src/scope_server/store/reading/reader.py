@@ -8,7 +8,6 @@ from typing import Any
 
 from psycopg import sql
 
-from scope_server.store.blocks.rows import places, rows_at, within
 from scope_server.store.reading import by_commit
 from scope_server.store.reading.cursor import LAST_ORDINAL, decoded, encoded, is_id
 from scope_server.store.reading.database import Connection, Database
@@ -177,7 +176,7 @@ async def _rows(
         since = max(after[0], since) if since else after[0]
     elif after:
         until = min(after[0] + _MICROSECOND, until) if until else after[0] + _MICROSECOND
-    scope = Scope(query.table.name, wanted.blocks, since, until, query.ascending)
+    scope = Scope(query.table, wanted.blocks, since, until, query.ascending)
     blocks = _FIRST_WINDOW
     while True:
         window = await look(connection, scope, blocks)
@@ -188,20 +187,21 @@ async def _rows(
 
 
 def _statement(query: EventQuery, wanted: Conditions, window: Window, after: Place | None) -> sql.Composed:
-    of_rows, of_blocks = within(*(sql.Literal(time) if time else None for time in (window.since, window.until)))
+    layout = query.table.layout
+    of_rows, of_blocks = layout.within(*(sql.Literal(time) if time else None for time in (window.since, window.until)))
     where = [*wanted.rows, *of_rows]
     if after:
         step = sql.SQL(">" if query.ascending else "<")
         place = sql.SQL(", ").join(map(sql.Literal, after))
         where.append(sql.SQL("(time, batch, ordinal) {} ({})").format(step, place))
-    columns = [{"name": column.name, "sql": column.sql, "kind": column.kind.value} for column in query.table.columns]
+    columns = query.table.records
     direction = sql.SQL("ASC" if query.ascending else "DESC")
     found = sql.SQL("SELECT * FROM ({}) AS r ORDER BY time {d}, batch {d}, ordinal {d} LIMIT {}").format(
-        places(query.table.name, columns, where, [*wanted.blocks, *of_blocks]),
+        layout.places(query.table.name, columns, where, [*wanted.blocks, *of_blocks]),
         sql.Literal(query.limit + 1),
         d=direction,
     )
-    first = rows_at(query.table.name, columns, sql.Identifier("found"))
+    first = layout.rows_at(query.table.name, columns, sql.Identifier("found"), where)
     return sql.SQL("WITH found AS MATERIALIZED ({}) {} ORDER BY e.time {d}, e.batch {d}, e.ordinal {d}").format(
         found, joined(first, columns, query.table.of_processes, task=sql.SQL("NULL::text AS task_id, ")), d=direction
     )

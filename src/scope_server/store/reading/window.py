@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 
 from psycopg import sql
 
-from scope_server.store.blocks.layout import FRESH, PACKED
-from scope_server.store.blocks.rows import within
 from scope_server.store.reading.database import Connection
+from scope_server.store.schema.columns import StreamTable
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -22,7 +21,7 @@ class Scope:
         since, until: time range of rows; `until` is excluded.
     """
 
-    stream: str
+    table: StreamTable
     conditions: Sequence[sql.Composable]
     since: datetime | None
     until: datetime | None
@@ -49,7 +48,8 @@ async def look(connection: Connection, scope: Scope, most: int) -> Window:
     # reverse.
     edge, step, beyond = ("first_time", "ASC", ">=") if scope.ascending else ("last_time", "DESC", "<")
     begin = scope.since if scope.ascending else scope.until
-    _, of_blocks = within(*(sql.Literal(time) if time else None for time in (scope.since, scope.until)))
+    layout = scope.table.layout
+    _, of_blocks = layout.within(*(sql.Literal(time) if time else None for time in (scope.since, scope.until)))
     where = [sql.SQL("true"), *scope.conditions, *of_blocks]
     if begin:
         where.append(sql.SQL("{} {} {}").format(sql.Identifier(edge), sql.SQL(beyond), sql.Literal(begin)))
@@ -57,11 +57,11 @@ async def look(connection: Connection, scope: Scope, most: int) -> Window:
     both = sql.SQL(" UNION ALL ").join(
         sql.SQL("(SELECT {edge} FROM {table} WHERE {where} {order})").format(
             edge=sql.Identifier(edge),
-            table=sql.Identifier(schema, scope.stream),
+            table=blocks,
             where=sql.SQL(" AND ").join(where),
             order=order,
         )
-        for schema in (FRESH, PACKED)
+        for blocks in layout.blocks(scope.table.name)
     )
     found = await (await connection.execute(sql.SQL("{} {}").format(both, order))).fetchall()
     window = Window(scope.since, scope.until, len(found) <= most)

@@ -6,6 +6,8 @@ from typing import Any
 
 import psycopg
 
+from scope_server.store.layout.blocks.blocks import BLOCKS
+from scope_server.store.layout.contract import Layout
 from scope_server.store.retention.days import measure
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -53,6 +55,7 @@ class Closed:
 
     Args:
         keep_days: older quarantined records are deleted.
+        layout: how rows lie.
     """
 
     name = "closed"
@@ -60,8 +63,8 @@ class Closed:
     frugal = True
     urgent = False
 
-    def __init__(self, keep_days: int) -> None:
-        self._keep_days = keep_days
+    def __init__(self, keep_days: int, layout: Layout = BLOCKS) -> None:
+        self._keep_days, self._layout = keep_days, layout
 
     def begin(self, connection: Connection) -> None:
         """Nothing to do."""
@@ -77,7 +80,7 @@ class Closed:
         """
         connection.execute(_QUARANTINE, [self._keep_days])
         connection.execute(_DROPPED)
-        before = _before(connection)
+        before = _before(connection, self._layout)
         connection.execute(_ANNOTATIONS, {"before": before, "most": MOST_ANNOTATIONS})
         where = {"before": before, "tasks": NEWEST_TASKS, "runs": _RUNS_OF_A_TASK, "some": _SOME}
         with connection.transaction():
@@ -90,7 +93,7 @@ class Closed:
         return len(runs) == _SOME
 
 
-def _before(connection: Connection) -> datetime:
+def _before(connection: Connection, layout: Layout) -> datetime:
     now = datetime.now(UTC)
-    oldest = min(measure(connection).days, default=now.date())
+    oldest = min(measure(connection, layout).days, default=now.date())
     return min(datetime.combine(oldest, time(), UTC), now - _RESENT)

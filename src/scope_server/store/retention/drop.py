@@ -5,17 +5,14 @@ from datetime import date, timedelta
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
-from scope_server.store.retention.days import CATALOGUE, DayTable, State, Stored, measure
+from scope_server.store.layout.contract import Layout
+from scope_server.store.retention.days import CATALOGUE, Stored, measure
 from scope_server.store.retention.policy import Reason
+from scope_server.store.schema.day_tables import detach_and_drop
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-# A detach waits for current readers and writers, without blocking new ones. Only its last step blocks writers that
-# create the partition of a new day.
-_DETACH_S = 3
-_FINISH_S = 1
 _PASSES = 5
 
 _ROWS = "SELECT stream, sum(event_count)::bigint FROM store.batches WHERE last_time >= %s AND last_time < %s GROUP BY 1"
@@ -45,7 +42,7 @@ def unfinished(connection: Connection) -> list[tuple[date, Reason]]:
     return [(day, Reason(reason)) for day, reason in connection.execute(_UNFINISHED).fetchall()]
 
 
-def drop(connection: Connection, day: date) -> list[tuple[str | None, int, int]] | None:
+def drop(connection: Connection, day: date, layout: Layout) -> list[tuple[str | None, int, int]] | None:
     """Drops all tables of a recorded day.
 
     Returns:
@@ -56,38 +53,17 @@ def drop(connection: Connection, day: date) -> list[tuple[str | None, int, int]]
     """
     # A late row may create a table of the day again while the catalogue's table exists: such a row is deleted too.
     for _ in range(_PASSES):
-        tables = measure(connection).of(day)
+        stored = measure(connection, layout)
+        tables = stored.of(day)
         if not tables:
             return _finish(connection, day)
-        rows = [one for one in tables if (one.schema, one.table) != CATALOGUE]
+        drops = {one: layout.drop if one in stored.rows else detach_and_drop for one in tables}
+        first = [one for one in tables if (one.schema, one.table) != CATALOGUE]
         # Drops all tables that are free, even if others must wait; but the catalogue always last.
-        waits = [one for one in rows if not _remove(connection, one)]
-        if waits or not all(_remove(connection, one) for one in tables if one not in rows):
+        waits = [one for one in first if not drops[one](connection, one)]
+        if waits or not all(drops[one](connection, one) for one in tables if one not in first):
             return None
     return None
-
-
-def _remove(connection: Connection, one: DayTable) -> bool:
-    parent, table = sql.Identifier(one.schema, one.table), sql.Identifier(one.schema, one.name)
-    detach = sql.SQL("ALTER TABLE {} DETACH PARTITION {} {}")
-    try:
-        if one.state is State.ATTACHED:
-            _patient(connection, _DETACH_S)
-            connection.execute(detach.format(parent, table, sql.SQL("CONCURRENTLY")))
-        elif one.state is State.PENDING:
-            _patient(connection, _FINISH_S)
-            connection.execute(detach.format(parent, table, sql.SQL("FINALIZE")))
-        _patient(connection, _DETACH_S)
-        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table))
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.ObjectNotInPrerequisiteState) as error:
-        # The second error: another day of this table still waits for its readers.
-        _log.info("a day's table is in use", extra={"table": one.name, "reason": str(error).splitlines()[0]})
-        return False
-    return True
-
-
-def _patient(connection: Connection, seconds: int) -> None:
-    connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(f"{seconds}s")))
 
 
 def _finish(connection: Connection, day: date) -> list[tuple[str | None, int, int]]:

@@ -11,6 +11,8 @@ from typing import Any
 import psycopg
 
 from scope_server.store.latest.forget import forget
+from scope_server.store.layout.blocks.blocks import BLOCKS
+from scope_server.store.layout.contract import Layout
 from scope_server.store.retention.calendar import Calendar, utc_today
 from scope_server.store.retention.days import Stored, measure
 from scope_server.store.retention.disk import Disk
@@ -48,6 +50,7 @@ class Retention:
         disk: the database's disk, with its limits.
         keep_days: older days are deleted.
         today: returns the clock's day, which is never deleted.
+        layout: how rows lie.
 
     Attributes:
         storage: the stored data at the last check.
@@ -59,7 +62,10 @@ class Retention:
     every_s = _EVERY_S
     frugal = False
 
-    def __init__(self, disk: Disk, keep_days: int, today: Callable[[], date] = utc_today) -> None:
+    def __init__(
+        self, disk: Disk, keep_days: int, today: Callable[[], date] = utc_today, layout: Layout = BLOCKS
+    ) -> None:
+        self._layout = layout
         self._disk, self._keep_days, self._calendar = disk, keep_days, Calendar(today)
         self.storage = Storage()
         self.dropped_days: Counter[str] = Counter()
@@ -90,7 +96,7 @@ class Retention:
         if short:
             self._looked_at = time.monotonic()
         begun = unfinished(connection)
-        stored = measure(connection)
+        stored = measure(connection, self._layout)
         today = self._calendar.look(max(stored.days, default=None))
         if not begun:
             choice = next_to_go(stored.bytes, stored.days, today, self._limits(short))
@@ -103,13 +109,13 @@ class Retention:
             return True
         gone = [self._drop(connection, day, reason) for day, reason in begun]
         if begun:
-            stored = measure(connection)
+            stored = measure(connection, self._layout)
         self._tell(stored, today, [day for (day, _), one in zip(begun, gone, strict=True) if not one])
         # Free space may be low only for a moment: delete one day per minute, see `urgent`.
         return bool(gone) and all(gone) and not short
 
     def _drop(self, connection: Connection, day: date, reason: Reason) -> bool:
-        gone = drop(connection, day)
+        gone = drop(connection, day, self._layout)
         if gone is None:
             return False
         self.dropped_days[reason.value] += 1

@@ -18,8 +18,9 @@ from typing import Any
 
 import psycopg
 
-from scope_server.store.blocks.layout import FRESH, PACKED
 from scope_server.store.latest.references import references
+from scope_server.store.layout.blocks.blocks import BLOCKS
+from scope_server.store.layout.contract import Layout
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -27,10 +28,9 @@ _LOCK = 377247  # of store.enter
 _CHUNK = 2_000
 _EVERY_S = 60.0
 
-# A block has its references in arrays. Names and stacks share an array, and the sequence of their keys.
-_HELD = {"names": "names", "stacks": "names", "processes": "processes"}
-_KINDS = {2: tuple(_HELD), 1: ("frames",)}  # by number of sweeps still to run
-_STREAMS = "SELECT DISTINCT stream FROM store.streams ORDER BY stream"
+_OF_ROWS = ("names", "stacks", "processes")  # kinds that rows refer to
+_KINDS = {2: _OF_ROWS, 1: ("frames",)}  # by number of sweeps still to run
+_STREAMS = "SELECT DISTINCT ON (stream) stream, columns FROM store.streams ORDER BY stream, version DESC"
 
 _DOOM = """
 INSERT INTO store.doomed (kind, id)
@@ -66,7 +66,8 @@ class Sweep:
     frugal = True
     urgent = False
 
-    def __init__(self) -> None:
+    def __init__(self, layout: Layout = BLOCKS) -> None:
+        self._layout = layout
         self._earlier: set[str] | None = None  # transactions to wait for
         self._spared = False
         self._after: dict[str, int] = {}  # by kind: all keys up to this one were deleted
@@ -94,14 +95,14 @@ class Sweep:
             return False  # waits for a writer; try again later
         if not self._spared:
             for (kind,) in connection.execute("SELECT DISTINCT kind FROM store.doomed").fetchall():
-                connection.execute(_SPARE.format(kind=kind, used=_used(connection, kind)).encode())
+                connection.execute(_SPARE.format(kind=kind, used=_used(connection, kind, self._layout)).encode())
             self._spared = True
             return True
         return self._delete(connection) or connection.execute(_END).rowcount == 1
 
     def _delete(self, connection: Connection) -> bool:
         # Starts after the last deleted key, to skip dead rows.
-        for kind in (*_HELD, "frames"):
+        for kind in (*_OF_ROWS, "frames"):
             statement = _DELETE.format(kind=kind, chunk=_CHUNK, after=self._after.get(kind, 0))
             gone = connection.execute(statement.encode()).fetchall()
             if gone:
@@ -114,7 +115,9 @@ class Sweep:
     def _doom(self, connection: Connection, kinds: tuple[str, ...]) -> bool:
         with connection.transaction():
             doomed = {
-                kind: connection.execute(_DOOM.format(kind=kind, used=_used(connection, kind)).encode()).rowcount
+                kind: connection.execute(
+                    _DOOM.format(kind=kind, used=_used(connection, kind, self._layout)).encode()
+                ).rowcount
                 for kind in kinds
             }
             connection.execute(_BEGIN)
@@ -130,14 +133,14 @@ class Sweep:
         return not self._earlier
 
 
-def _used(connection: Connection, kind: str) -> str:
+def _used(connection: Connection, kind: str, layout: Layout) -> str:
     # A query of the keys of this kind that something refers to.
     if kind == "frames":
         return "SELECT unnest(frames) AS id FROM store.stacks"
-    of_blocks = [
-        f'SELECT unnest({_HELD[kind]}) AS id FROM {schema}."{stream}"'
-        for (stream,) in connection.execute(_STREAMS).fetchall()
-        for schema in (FRESH, PACKED)
+    of_rows = [
+        query.as_string(connection)
+        for stream, columns in connection.execute(_STREAMS).fetchall()
+        for query in layout.references(stream, columns, kind)
     ]
     of_states = references(connection, kind)
-    return " UNION ALL ".join([*of_blocks, *([of_states] if of_states else [])])
+    return " UNION ALL ".join([*of_rows, *([of_states] if of_states else [])])

@@ -13,6 +13,7 @@ from scope_catalogue.shown import Latest, Rollup
 from scope_catalogue.stream import Column, DescribedStream, Mode
 from scope_catalogue.where import read_filter
 from scope_server.errors import SchemaConflict
+from scope_server.store.layout.contract import Layout, Record
 from scope_server.store.schema.arrow import NUMBERS, arrow_type
 
 
@@ -39,6 +40,11 @@ class StoredColumn:
     stored: pa.DataType
     kind: Kind = Kind.PLAIN
 
+    @property
+    def is_list(self) -> bool:
+        """Whether the values are lists."""
+        return self.sql.endswith("[]")
+
 
 @dataclass(frozen=True)
 class StreamTable:
@@ -51,6 +57,7 @@ class StreamTable:
         types: types of the columns, for `read_filter`.
         described: the stream as its probe describes it.
         rollup: how its rows are added up.
+        layout: how they lie in the database.
         added_up: which rows are; None: all.
         failed: which of them failed; None: the rollup's column of failures says how many, or none did.
         failures: what tells failures, for people; empty: nothing does.
@@ -68,6 +75,7 @@ class StreamTable:
     types: Mapping[str, ColumnType]
     described: DescribedStream
     rollup: Rollup
+    layout: Layout
     added_up: Condition | None = None
     failed: Condition | None = None
     failures: str = ""
@@ -77,6 +85,11 @@ class StreamTable:
     def of_processes(self) -> bool:
         """Whether the rows are about processes."""
         return "pid" in self.schema.names
+
+    @property
+    def records(self) -> list[Record]:
+        """The columns as a layout takes them."""
+        return [{"name": one.name, "sql": one.sql, "kind": one.kind.value} for one in self.columns]
 
     @property
     def keyed(self) -> tuple[str, ...]:
@@ -156,8 +169,8 @@ def stored_column(name: str, arrow: pa.DataType, stack: bool = False) -> StoredC
     raise SchemaConflict(f"column '{name}': Arrow's type {arrow} cannot be stored")
 
 
-def stream_table(stream: DescribedStream) -> StreamTable:
-    """The table of a stream.
+def stream_table(stream: DescribedStream, layout: Layout) -> StreamTable:
+    """The table of a stream, whose rows lie as the layout says.
 
     Raises:
         SchemaConflict: a column has the name of a common column, or a type that cannot be stored; or the stream's name
@@ -184,6 +197,7 @@ def stream_table(stream: DescribedStream) -> StreamTable:
         types=stream.types,
         described=stream,
         rollup=(rollup := _rollup(stream, columns)),
+        layout=layout,
         added_up=_condition(stream, columns, rollup.where),
         failed=None if rollup.failures else _condition(stream, columns, stream.failed),
         failures=rollup.failures or stream.failed,

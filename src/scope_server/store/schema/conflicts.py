@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 
 from scope_server.errors import SchemaConflict
-from scope_server.store.blocks.layout import FRESH, PACKED, Record
+from scope_server.store.layout.contract import Record
 from scope_server.store.schema.columns import StreamTable
 from scope_server.store.schema.descriptions import is_learnt
 
@@ -31,7 +31,7 @@ def set_aside(connection: Connection, table: StreamTable, columns: Sequence[Reco
         if now is None or (column["sql"], column["kind"]) == (now.sql, now.kind.value):
             found.append(column)
         elif is_learnt(connection, table.name, now.name, column["type"]):
-            found.append({**column, "name": _renamed(connection, table.name, now.name, taken)})
+            found.append({**column, "name": _renamed(connection, table, now.name, taken)})
         else:
             raise SchemaConflict(
                 f"stream '{table.name}': column '{now.name}' is {column['type']} ({column['kind']}) in the database "
@@ -40,11 +40,13 @@ def set_aside(connection: Connection, table: StreamTable, columns: Sequence[Reco
     return found
 
 
-def _renamed(connection: Connection, table: str, column: str, taken: Collection[str]) -> str:
+def _renamed(connection: Connection, table: StreamTable, column: str, taken: Collection[str]) -> str:
     free = next(name for number in count(2) if (name := f"{column}_{number}") not in taken)
-    for schema in (FRESH, PACKED):
+    for schema in table.layout.kept:
         rename = sql.SQL("ALTER TABLE {} RENAME COLUMN {} TO {}")
-        connection.execute(rename.format(sql.Identifier(schema, table), sql.Identifier(column), sql.Identifier(free)))
-    about = {"stream": table, "column": column, "renamed": free}
+        connection.execute(
+            rename.format(sql.Identifier(schema, table.name), sql.Identifier(column), sql.Identifier(free))
+        )
+    about = {"stream": table.name, "column": column, "renamed": free}
     _log.warning("a column that an agent described contradicts the catalogue, and was renamed", extra=about)
     return free

@@ -6,8 +6,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from scope_server.store.blocks.layout import Record
-from scope_server.store.blocks.rows import rows, within
+from scope_server.store.layout.contract import Record
 from scope_server.store.schema.columns import Kind, StreamTable
 from scope_server.store.schema.functions import show
 
@@ -43,11 +42,11 @@ def make(connection: psycopg.Connection[Any], table: StreamTable, columns: Seque
     weight = table.rollup.measured
     if not stacks or not weight or table.latest:
         return
-    of_rows, of_blocks = within(sql.SQL("$1"), sql.SQL("$2"))
+    of_rows, of_blocks = table.layout.within(sql.SQL("$1"), sql.SQL("$2"))
     query = sql.SQL(_QUERY).format(
         stack=sql.Identifier(stacks[0]),
         weight=sql.Identifier(weight),
-        found=rows(table.name, columns, of_rows, blocks=of_blocks),
+        found=table.layout.rows(table.name, columns, of_rows, blocks=of_blocks),
         of_comm=sql.SQL(_OF_COMM if kinds.get("comm") == Kind.NAME else " AND $4 IS NULL"),
     )
     about = (

@@ -10,8 +10,8 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from scope_server.errors import SchemaConflict
-from scope_server.store.blocks.layout import FRESH, PACKED, Record, addition, creation
 from scope_server.store.latest import tables as latest
+from scope_server.store.layout.contract import Record
 from scope_server.store.rollups import tables as rollups
 from scope_server.store.schema import flames
 from scope_server.store.schema.columns import StoredColumn, StreamTable
@@ -97,11 +97,11 @@ def apply_stream(connection: Connection, table: StreamTable) -> None:
         about = {"stream": table.name, "columns": sorted(unknown)}
         _log.warning("the database has columns that this server does not know; is it older?", extra=about)
     columns = [*columns, *added]
-    for schema in (FRESH, PACKED):
+    for schema in table.layout.kept:
         if not _exists(connection, schema, table.name):
-            connection.execute(creation(schema, table.name, columns))
+            connection.execute(table.layout.creation(schema, table.name, columns))
         elif added:
-            connection.execute(addition(schema, table.name, added))
+            connection.execute(table.layout.addition(schema, table.name, added))
     if table.fingerprint not in {fingerprint for _, fingerprint, _, _ in versions}:
         version += 1
         connection.execute(

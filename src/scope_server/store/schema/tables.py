@@ -6,19 +6,25 @@ from dataclasses import replace
 
 from scope_catalogue.stream import DescribedStream
 from scope_server.errors import SchemaConflict
+from scope_server.store.layout.blocks.blocks import BLOCKS
+from scope_server.store.layout.contract import Layout
 from scope_server.store.schema.columns import StreamTable, stream_table
 
 
 class Tables(Mapping[str, StreamTable]):
     """Streams by name. They only grow: streams and columns are added, never changed. For any thread.
 
+    Attributes:
+        layout: how the rows of all streams lie in the database.
+
     Raises:
         SchemaConflict: a stream has a column that cannot be stored.
     """
 
-    def __init__(self, streams: Iterable[DescribedStream]) -> None:
+    def __init__(self, streams: Iterable[DescribedStream], layout: Layout = BLOCKS) -> None:
+        self.layout = layout
         self._streams = {stream.name: stream for stream in streams}
-        self._tables = {name: stream_table(stream) for name, stream in self._streams.items()}
+        self._tables = {name: stream_table(stream, layout) for name, stream in self._streams.items()}
         self._learnt: tuple[DescribedStream, ...] = ()
         self._lock = threading.Lock()
 
@@ -63,7 +69,7 @@ class Tables(Mapping[str, StreamTable]):
 
     def _with(self, stream: DescribedStream) -> tuple[StreamTable, DescribedStream]:
         whole = joined(self._streams.get(stream.name), stream)
-        return stream_table(whole), whole
+        return stream_table(whole, self.layout), whole
 
 
 def joined(known: DescribedStream | None, other: DescribedStream) -> DescribedStream:

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from psycopg import sql
 
-from scope_server.store.blocks.layout import FRESH, MEANINGS, PACKED, Record
-from scope_server.store.blocks.rows import rows, within
+from scope_server.store.layout.contract import Record
 from scope_server.store.schema.columns import Kind, StreamTable
 
 # In the target list, so that only queries that use task_id do the lookup: the catalogue is large.
@@ -70,7 +69,7 @@ def joined(
 
 def view(table: StreamTable, columns: Sequence[Record]) -> sql.Composed:
     """The query of a stream's view. Newer columns are last, so that views that depend on it can be kept."""
-    return joined(rows(table.name, columns), columns, table.of_processes)
+    return joined(table.layout.rows(table.name, columns), columns, table.of_processes)
 
 
 def function(table: StreamTable, columns: Sequence[Record]) -> sql.Composed:
@@ -79,8 +78,8 @@ def function(table: StreamTable, columns: Sequence[Record]) -> sql.Composed:
     A condition on the view's time is checked for each row; PostgreSQL cannot use it to skip blocks. The function has
     conditions on rows and on blocks, and PostgreSQL inlines its query.
     """
-    of_rows, of_blocks = within(sql.SQL("$1"), sql.SQL("$2"))
-    query = joined(rows(table.name, columns, of_rows, blocks=of_blocks), columns, table.of_processes)
+    of_rows, of_blocks = table.layout.within(sql.SQL("$1"), sql.SQL("$2"))
+    query = joined(table.layout.rows(table.name, columns, of_rows, blocks=of_blocks), columns, table.of_processes)
     return sql.SQL(
         "CREATE OR REPLACE FUNCTION {name}(since timestamptz, until timestamptz DEFAULT 'infinity')"
         " RETURNS SETOF {name} LANGUAGE sql STABLE PARALLEL SAFE AS {query}"
@@ -100,9 +99,9 @@ def comments(table: StreamTable, columns: Sequence[Record]) -> tuple[sql.Compose
             schema,
             table.name,
             f"{table.meaning}. Rows of probe {table.probe}, {kept}; use the view scope.{table.name} instead.",
-            {**MEANINGS, **stored},
+            {**table.layout.meanings, **stored},
         )
-        for schema, kept in ((FRESH, "in blocks as written"), (PACKED, "in large, compressed blocks"))
+        for schema, kept in table.layout.kept.items()
     ]
     of_function = sql.SQL("COMMENT ON FUNCTION {} (timestamptz, timestamptz) IS {}").format(
         sql.Identifier("scope", table.name),

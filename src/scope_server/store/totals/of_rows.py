@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 from psycopg import sql
 
-from scope_server.store.blocks.rows import rows, within
 from scope_server.store.reading.filters import Conditions, of_numbers
 from scope_server.store.reading.keys import OF_PROCESS
 from scope_server.store.reading.selection import Selection
@@ -76,10 +75,11 @@ def distribution(wanted: Selection, found: Conditions, column: str, step: timede
 def _stored(wanted: Selection, found: Conditions) -> sql.Composed:
     """The rows of a selection as they are stored, those that the stream's totals are of."""
     table = wanted.table
-    of_rows, of_blocks = within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
+    of_rows, of_blocks = table.layout.within(
+        *(sql.Literal(time) if time else None for time in (wanted.since, wanted.until))
+    )
     where = [*found.rows, *of_rows, *([of_numbers(table, table.added_up)] if table.added_up else [])]
-    columns = [{"name": column.name, "sql": column.sql, "kind": column.kind.value} for column in table.columns]
-    return rows(table.name, columns, where, [*found.blocks, *of_blocks])
+    return table.layout.rows(table.name, table.records, where, [*found.blocks, *of_blocks])
 
 
 def _read(question: Question, found: Conditions) -> sql.Composed:

@@ -1,1 +1,1 @@
-"""Background work of the store: `upkeep` runs jobs in turn; `chores` has the jobs of blocks and rollups."""
+"""Background work of the store: `upkeep` runs jobs in turn; `chores` has the jobs of rows and rollups."""

@@ -1,14 +1,13 @@
 """Background jobs that pack fresh blocks and merge rollups."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 
-from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.rollups.merge import Merger
-from scope_server.store.schema.columns import StreamTable
+from scope_server.store.schema.tables import Tables
 from scope_server.store.writing.connection import WriterConnection
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -33,10 +32,10 @@ class Chore:
         self.close()
 
 
-def chores(conninfo: str, tables: Mapping[str, StreamTable]) -> list[Chore]:
+def chores(conninfo: str, tables: Tables) -> list[Chore]:
     """The jobs for these streams."""
     merging = _Columnar(conninfo, lambda connection: Merger(connection, tables.values()).step())
-    packing = _Columnar(conninfo, Compaction(tables).step)
+    packing = _Columnar(conninfo, tables.layout.packing(tables))
     return [Chore("merge", 10.0, merging.step, merging.close), Chore("pack", 30.0, packing.step, packing.close)]
 
 

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scope_server.errors import Rejected
-from scope_server.store.blocks import layout, packing
 from scope_server.store.latest.put import put_states
 from scope_server.store.rollups.packed import FRESH, packed
 from scope_server.store.rollups.tally import tally
@@ -51,10 +50,6 @@ class _Rows:
     @property
     def part(self) -> Part:
         return Part(self.decoded.rows, self.known.delivery.machine.key, self.decoded.boot_to_utc_ns)
-
-    @property
-    def partitions(self) -> list[Partition]:
-        return [Partition(layout.FRESH, self.batch.stream, day) for day in self.decoded.days]
 
 
 class Session:
@@ -173,8 +168,7 @@ class Session:
         ]
         if entries:
             stored = stream.stored(numbers, keys)
-            blocks = packing.packed(stored, stream.table.keyed, packing.HOUR_US)
-            self.connection.ingest(layout.FRESH, stream.table.name, blocks)
+            stream.table.layout.write(self.connection, stream.table.name, stream.table.keyed, stored)
             added_up = packed(tally(stream.table, stored), stream.table.rollup.by, FRESH)
             if added_up.num_rows:
                 self.connection.ingest("rollups", stream.table.name, added_up)
@@ -182,9 +176,10 @@ class Session:
             self._catalogue.enter(entries)
 
     def _ensure_partitions(self, by_stream: Mapping[str, Sequence[_Rows]]) -> None:
-        for_rows = {partition for rows in by_stream.values() for one in rows for partition in one.partitions}
+        days_of = {(name, day) for name, rows in by_stream.items() for one in rows for day in one.decoded.days}
+        for_rows = {partition for name, day in days_of for partition in self._tables[name].layout.day(name, day)}
         days = {day_of(one.decoded.last_ns) for rows in by_stream.values() for one in rows}
-        for_rollups = {replace(partition, schema="rollups") for partition in for_rows}
+        for_rollups = {Partition("rollups", name, day) for name, day in days_of}
         self._partitions.ensure(for_rows | for_rollups | {Partition("store", "batches", day) for day in days})
 
     def _ensure_dimensions(self, known: Sequence[_Known], streams: Collection[StreamRows]) -> Keys:

@@ -1,17 +1,19 @@
 """Queries of a stream's rows in blocks."""
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from psycopg import sql
 
-from scope_server.store.blocks.layout import FRESH, PACKED, Record, is_list, stored
+from scope_server.store.layout.blocks.tables import FRESH, PACKED, is_list, stored
+from scope_server.store.layout.contract import BLOCK, PART, PLACE, Conditions, Record
 
 _NOTHING: Sequence[sql.Composable] = ()
 DAY = timedelta(days=1)  # a block has rows of only one day
 
-# Where a row is: a partition, a block, a place in the block. No column has a blank in its name.
-_PART, _BLOCK, _PLACE = '"its part"', '"its block"', '"its place"'
+_AND = sql.SQL(" AND ")
+# A block has its references in arrays. Names and stacks share an array, and the sequence of their keys.
+_HELD = {"names": "names", "stacks": "names", "processes": "processes"}
 
 
 def rows(
@@ -25,7 +27,7 @@ def rows(
     Args:
         columns: the stream's.
         where: conditions on rows, which are named `r`.
-        blocks: conditions on blocks (`OF_BLOCK`); without any, all blocks are read.
+        blocks: conditions on blocks (`OFBLOCK`); without any, all blocks are read.
     """
     every = stored(columns)
     names = sql.SQL(", ").join(sql.Identifier(column["name"]) for column in every)
@@ -46,34 +48,39 @@ def places(
     Args:
         also: columns that are selected, too.
     """
-    wanted = sql.SQL(f"time, batch, ordinal, {_PART}, {_BLOCK}, {_PLACE}")
+    wanted = sql.SQL(f"time, batch, ordinal, {PART}, {BLOCK}, {PLACE}")
     named = sql.SQL("").join(sql.SQL(", {}").format(sql.Identifier(name)) for name in also)
     return _both(stream, sql.SQL("{}{}").format(wanted, named), stored(columns), where, blocks)
 
 
-def rows_at(stream: str, columns: Iterable[Record], found: sql.Composable, *, with_block: bool = False) -> sql.Composed:
+def rows_at(
+    stream: str,
+    columns: Iterable[Record],
+    found: sql.Composable,
+    where: Sequence[sql.Composable],  # noqa: ARG001  # a place tells where to look
+    *,
+    with_block: bool = False,
+) -> sql.Composed:
     """A query of the rows at the places in the table `found`. Each block is unpacked once.
 
     Args:
         with_block: the rows also have the place of their block, as `found` has it.
     """
     every = stored(columns)
-    block = sql.SQL(f", f.{_PART}, f.{_BLOCK}" if with_block else "")
+    block = sql.SQL(f", f.{PART}, f.{BLOCK}" if with_block else "")
     opened, taken = _unpacking(every)
     return sql.SQL(" UNION ALL ").join(
         sql.SQL(
-            f"SELECT {{taken}}{{block}} FROM (SELECT {_PART}, {_BLOCK}, array_agg({_PLACE}) AS places FROM {{found}}"
+            f"SELECT {{taken}}{{block}} FROM (SELECT {PART}, {BLOCK}, array_agg({PLACE}) AS places FROM {{found}}"
             " GROUP BY 1, 2) AS f CROSS JOIN LATERAL"
-            f" (SELECT {{opened}} FROM {{table}} WHERE tableoid = f.{_PART} AND ctid = f.{_BLOCK} OFFSET 0) AS b"
+            f" (SELECT {{opened}} FROM {{table}} WHERE tableoid = f.{PART} AND ctid = f.{BLOCK} OFFSET 0) AS b"
             " CROSS JOIN unnest(f.places) AS place (n)"
         ).format(taken=taken, block=block, found=found, opened=opened, table=sql.Identifier(schema, stream))
         for schema in (FRESH, PACKED)
     )
 
 
-def within(
-    since: sql.Composable | None, until: sql.Composable | None
-) -> tuple[list[sql.Composable], list[sql.Composable]]:
+def within(since: sql.Composable | None, until: sql.Composable | None) -> Conditions:
     """Conditions on rows and on blocks for times from `since` (included) to `until` (excluded)."""
     of_rows: list[sql.Composable] = []
     of_blocks: list[sql.Composable] = []
@@ -88,6 +95,40 @@ def within(
     return of_rows, of_blocks
 
 
+def spans(spans: Sequence[tuple[datetime, datetime]]) -> Conditions:
+    """Conditions for times in any of these spans: on blocks only."""
+    each = [_AND.join(within(sql.Literal(begin), sql.Literal(end))[1]) for begin, end in spans]
+    return [], [sql.SQL("(({}))").format(sql.SQL(") OR (").join(each))]
+
+
+def holding(held: str, keys: Sequence[int]) -> sql.Composable:
+    """The condition on blocks that hold one of these keys."""
+    # With a narrower type than bigint[], PostgreSQL would not use the index.
+    array = sql.SQL("{}::bigint[]").format(sql.Literal(f"{{{','.join(map(str, keys))}}}"))
+    return sql.SQL("{} && {}").format(sql.Identifier(held), array) if keys else sql.SQL("false")
+
+
+def chosen(blocks: Iterable[tuple[int, str]]) -> Conditions:
+    """Conditions for the rows of these blocks."""
+    places: dict[int, list[str]] = {}
+    for part, place in blocks:
+        places.setdefault(part, []).append(place)
+    each = [
+        sql.SQL("(tableoid = {} AND ctid = ANY({}::tid[]))").format(sql.Literal(part), sql.Literal(its))
+        for part, its in places.items()
+    ]
+    return [], [sql.SQL("({})").format(sql.SQL(" OR ").join(each))]
+
+
+def references(stream: str, kind: str) -> list[sql.Composable]:
+    """Queries of the keys of this kind that blocks refer to."""
+    held = sql.Identifier(_HELD[kind])
+    return [
+        sql.SQL("SELECT unnest({}) AS id FROM {}").format(held, sql.Identifier(schema, stream))
+        for schema in (FRESH, PACKED)
+    ]
+
+
 def _both(
     stream: str,
     wanted: sql.Composable,
@@ -98,8 +139,8 @@ def _both(
     opened, taken = _unpacking(every)
     return sql.SQL(" UNION ALL ").join(
         sql.SQL(
-            f"SELECT {{wanted}} FROM (SELECT b.{_PART}, b.{_BLOCK}, place.n AS {_PLACE}, {{taken}}"
-            f" FROM (SELECT tableoid AS {_PART}, ctid AS {_BLOCK}, row_count, {{opened}} FROM {{table}}{{of_blocks}}"
+            f"SELECT {{wanted}} FROM (SELECT b.{PART}, b.{BLOCK}, place.n AS {PLACE}, {{taken}}"
+            f" FROM (SELECT tableoid AS {PART}, ctid AS {BLOCK}, row_count, {{opened}} FROM {{table}}{{of_blocks}}"
             " OFFSET 0) AS b,"
             " generate_series(1, b.row_count) AS place (n)) AS r{of_rows}"
         ).format(

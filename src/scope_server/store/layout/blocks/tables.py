@@ -1,12 +1,11 @@
 """The columns of a block's table: an array per column of the rows, and summaries of the rows to skip blocks by."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from psycopg import sql
 
+from scope_server.store.layout.contract import Record
 from scope_server.store.schema.columns import BASE, OF_BLOCK
-
-Record = Mapping[str, str]  # of a column, as stored in store.streams
 
 FRESH, PACKED = "fresh", "packed"  # schemas: blocks as written, and compacted blocks
 MEANINGS = {

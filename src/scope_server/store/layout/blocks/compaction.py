@@ -10,8 +10,9 @@ import time
 from collections import Counter
 from collections.abc import Collection
 
-from scope_server.store.blocks.layout import FRESH, PACKED, Record, is_list, stored
-from scope_server.store.blocks.packing import BLOCK_ROWS, DAY_US, packed, unpacked
+from scope_server.store.layout.blocks.packing import BLOCK_ROWS, DAY_US, packed, unpacked
+from scope_server.store.layout.blocks.tables import FRESH, PACKED, is_list, stored
+from scope_server.store.layout.contract import Record
 from scope_server.store.schema.columns import KEYED
 from scope_server.store.schema.partitions import Partition, Partitions
 from scope_server.store.writing.connection import DataRefused, WriterConnection, strings
