@@ -1,6 +1,6 @@
 """Prints the host's versions; lets tests skip only for what `scope doctor` reports as missing on this host.
 
-Or for the previous release, where git's history lacks it.
+Or for the previous release, where git's history lacks it; or for TimescaleDB, where nobody has named one.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from tests import previous_release
+from tests import previous_release, timescale
 from tests.distribution import pytest_xdist_make_scheduler  # noqa: F401  # a hook of pytest-xdist
 
 from scope_bpf.capture.doctor import examine
@@ -85,7 +85,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fails a test run that skipped a test for a reason that `scope doctor` does not report."""
     if hasattr(session.config, "workerinput") or not _skipped:
         return
-    missing = {previous_release.lacking() or None} | {
+    missing = {previous_release.lacking() or None, timescale.lacking() or None} | {
         f"{feature.name}: {feature.reason}" for feature in features() if not feature.available
     }
     unexplained = [

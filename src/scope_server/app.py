@@ -43,6 +43,7 @@ from scope_server.settings import ANYBODY, Settings
 from scope_server.signals import Topic
 from scope_server.store.annotations import Annotations
 from scope_server.store.latest.reader import States
+from scope_server.store.layout.choice import LAYOUTS
 from scope_server.store.reading.columns import Columns
 from scope_server.store.reading.database import Database, Share
 from scope_server.store.reading.learnt import follow
@@ -83,7 +84,7 @@ async def serve(
         ExceptionGroup: background work ended; contains a SchemaConflict if the tables contradict the catalogue.
     """
     _allow_descriptors()
-    tables = Tables(streams().values())
+    tables = Tables(streams().values(), LAYOUTS[settings.layout])
     authority, conninfo = Authority(settings.authority, settings.given_authority), settings.conninfo()
     async with AsyncExitStack() as cleanup:
         database = await cleanup.enter_async_context(
@@ -147,7 +148,7 @@ async def serve(
             reconciler=reconciler,
             backlog=backlog,
             # A writer knows only the streams that it learns from what comes with the records.
-            tables=Tables(streams().values()) if settings.redis else tables,
+            tables=Tables(streams().values(), tables.layout) if settings.redis else tables,
             annotations=annotations,
             limits=fleet.limits,
         )

@@ -21,6 +21,13 @@ _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?|https?://\[[0-9a-f:]+\](:[
 INVITED, ANYBODY = "invited", "anybody"  # who may register
 ALL, RECEIVE, WRITE, API = "all", "receive", "write", "api"  # what a server does
 
+BLOCKS, HYPERTABLES = "blocks", "hypertables"  # layouts
+
+
+def _layout(text: str, name: str) -> None:
+    if text not in (BLOCKS, HYPERTABLES):
+        raise InvalidSetting(f"{name}: '{text}' is neither {BLOCKS} nor {HYPERTABLES}")
+
 
 def _role(text: str, name: str) -> None:
     if text not in (ALL, RECEIVE, WRITE, API):
@@ -185,6 +192,14 @@ class Settings:
             check=at_least(0),
         ),
     ] = None
+    layout: Annotated[
+        str,
+        Setting(
+            f"how rows lie in the database: in {BLOCKS}, or in {HYPERTABLES} of TimescaleDB; a database keeps its own",
+            unit="LAYOUT",
+            check=_layout,
+        ),
+    ] = BLOCKS
     redis: Annotated[
         str | None,
         Setting(

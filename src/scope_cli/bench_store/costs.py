@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from scope_cli.bench_store.fill import GROUP, Filler
 from scope_cli.bench_store.load import ROWS_A_BATCH, Load
+from scope_server.store.layout.blocks.blocks import BLOCKS
+from scope_server.store.layout.contract import Layout
 from scope_server.store.schema.columns import BASE, StreamTable
 from scope_server.store.writing.delivery import Batch, Delivery
 from scope_server.store.writing.rows import Keys, Part, StreamRows
@@ -53,14 +55,19 @@ class Written:
     postgres_cpu_us: float | None
 
 
-def sizes(conninfo: str) -> list[Size]:
+def sizes(conninfo: str, layout: Layout = BLOCKS) -> list[Size]:
     """What there is, by what it is for; of what is no stream's own, for the rows of all streams."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         stored: dict[str, int] = dict(connection.execute(_STORED).fetchall())
-        fresh = {
-            stream: (connection.execute(_FRESH.format(stream).encode()).fetchone() or (0,))[0] for stream in stored
-        }
         found: dict[str, Size] = {}
+        fresh = dict.fromkeys(stored, 0)
+        if layout is BLOCKS:
+            for stream in stored:
+                (fresh[stream],) = connection.execute(_FRESH.format(stream).encode()).fetchone() or (0,)
+        else:
+            for one in layout.measured(connection).days:
+                before = found[one.table].bytes if one.table in found else 0
+                found[one.table] = Size(f"{one.table}: {layout.name}", before + one.bytes, stored[one.table])
         for schema, table, size in connection.execute(_SIZES).fetchall():
             what, rows = "tasks, books and the like", sum(stored.values())
             if schema == "fresh" and table in stored:
@@ -86,6 +93,7 @@ def written(filler: Filler, load: Load) -> Written:
         psycopg.connect(filler.conninfo, autocommit=True) as connection,
         _bare_table(connection, filler.tables["syscall"]),
     ):
+        layout = filler.tables.layout
         filler.write(filler.deliveries(load.fresh(GROUP)))
         took: dict[str, list[float]] = {"writer": [], "bare": []}
         cpu = 0.0
@@ -104,7 +112,7 @@ def written(filler: Filler, load: Load) -> Written:
                 filler.write(deliveries)
             took["writer"].append(time.perf_counter() - began - decoding)
             cpu += time.process_time() - own
-            connection.execute("VACUUM fresh.syscall, rollups.syscall, store.batches")
+            connection.execute(f"VACUUM {next(iter(layout.kept))}.syscall, rollups.syscall, store.batches".encode())
             after = _postgres_cpu_s(connection)
             if before is not None and after is not None:
                 of_postgres.append((after - before) * 1e6 / rows)

@@ -47,6 +47,9 @@ def register(subcommands: Any) -> None:
         "--repeats", type=_count, default=20, metavar="N", help="how often each question is asked (default: 20)"
     )
     store.add_argument("--database", metavar="CONNINFO", help="an empty database to fill, a libpq connection string")
+    store.add_argument(
+        "--layout", choices=("blocks", "hypertables"), default="blocks", help="how rows lie (default: blocks)"
+    )
     store.add_argument("--dir", type=Path, metavar="DIR", help="create PostgreSQL in this directory")
     store.add_argument("--keep", action="store_true", help="keep the PostgreSQL in --dir afterwards")
     store.add_argument("--json", action="store_true", help="as JSON")
@@ -113,6 +116,7 @@ def run_store(arguments: argparse.Namespace) -> int:
     from scope_cli.bench_store.questions import ask_all
     from scope_cli.errors import UsageError
     from scope_cli.printable import print_json
+    from scope_server.store.layout.choice import LAYOUTS
     from scope_server.store.schema.migrate import migrate
     from scope_server.store.schema.tables import Tables
 
@@ -128,7 +132,7 @@ def run_store(arguments: argparse.Namespace) -> int:
         end_ns=time.time_ns(),
         states=states,
     )
-    tables = Tables(streams().values())
+    tables = Tables(streams().values(), LAYOUTS[arguments.layout])
     with ExitStack() as cleanup, console.status("creating the database") as status:
         conninfo = arguments.database or _made(arguments, cleanup)
         with psycopg.connect(conninfo, autocommit=True) as connection:
@@ -141,7 +145,7 @@ def run_store(arguments: argparse.Namespace) -> int:
         status.update("vacuum")
         with psycopg.connect(conninfo, autocommit=True) as connection:
             connection.execute("VACUUM (ANALYZE)")
-        stored = sizes(conninfo)
+        stored = sizes(conninfo, tables.layout)
         answered = asyncio.run(
             ask_all(filler, load, lambda question: status.update(f"query: {question}"), arguments.repeats)
         )

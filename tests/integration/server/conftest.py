@@ -9,6 +9,8 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests import timescale
+from tests.integration.server.laid import LAID, Laid
 from tests.integration.server.records import Line, lined
 from tests.integration.server.running import Server, running
 from tests.integration.server.tables import migrated
@@ -56,6 +58,25 @@ def database(postgres: PrivatePostgres, template: str) -> Iterator[str]:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode())
         yield postgres.conninfo(name)
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture(scope="session")
+def timescale_template() -> Iterator[str]:
+    """The connection string of a database with the schema, whose rows are to lie in hypertables."""
+    for made in timescale.databases():
+        migrated(made, LAID["hypertables"])
+        yield made
+
+
+@pytest.fixture(params=LAID)
+def laid(request: pytest.FixtureRequest) -> Iterator[Laid]:
+    """A database with the schema and without rows, of each layout."""
+    tables = LAID[request.param]
+    if request.param == "blocks":
+        yield Laid(request.getfixturevalue("database"), tables)
+    else:
+        for copied in timescale.databases(request.getfixturevalue("timescale_template")):
+            yield Laid(copied, tables)
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 """How rows lie in the database. `contract` says what differs between layouts; nothing else in the store may.
 
-`blocks` is the layout of every store so far: thousands of rows in one row of PostgreSQL, with an array per column.
+`blocks` is the default: thousands of rows in one row of PostgreSQL, with an array per column. `hypertables` are
+TimescaleDB's, with single rows. `choice` has both by name; a database keeps the one that it was made with.
 """

@@ -5,7 +5,7 @@ blocks, which only save work: a block that does not meet them has no wanted row.
 may name are `first_time`, `last_time` and `row_count`; others are asked of `holding`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Protocol
 
@@ -25,6 +25,13 @@ Conditions = tuple[list[sql.Composable], list[sql.Composable]]  # on rows, on bl
 PART, BLOCK, PLACE = '"its part"', '"its block"', '"its place"'
 
 
+class Step(Protocol):
+    """One step of work on rows."""
+
+    def __call__(self, connection: WriterConnection, everything: bool = False) -> bool:
+        """Returns whether there was something to do; `everything` does also what could wait."""
+
+
 class Layout(Protocol):
     """How the rows of streams lie in a database. Queries are composed as SQL and run by others."""
 
@@ -41,6 +48,13 @@ class Layout(Protocol):
         """Meanings of the columns that these tables have besides those of rows."""
 
     # ---- tables and days
+
+    def prepare(self, connection: Connection) -> None:
+        """Prepares an empty database, in the open transaction.
+
+        Raises:
+            SchemaConflict: it cannot have this layout.
+        """
 
     def creation(self, schema: str, stream: str, columns: Iterable[Record]) -> sql.Composed:
         """Statements that make a stream's table in one of the schemas."""
@@ -64,8 +78,8 @@ class Layout(Protocol):
             StoreUnavailable, DataRefused: see `WriterConnection`.
         """
 
-    def packing(self, streams: Collection[str]) -> Callable[[WriterConnection], bool]:
-        """Background work that makes written rows small: one step, which returns whether it did something."""
+    def packing(self, streams: Collection[str]) -> Step:
+        """Background work that makes written rows small, step by step."""
 
     # ---- reading
 

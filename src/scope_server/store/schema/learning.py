@@ -24,7 +24,9 @@ SELECT FROM (
 SELECT FROM pg_class WHERE relname = %(name)s AND relnamespace IN ({schemas})
 UNION ALL SELECT FROM pg_proc WHERE proname = %(name)s AND pronamespace IN ({schemas})
 ) AS found WHERE NOT EXISTS (SELECT FROM store.streams WHERE stream = %(name)s)""".format(
-    schemas=", ".join(f"'{name}'::regnamespace" for name in ("scope", "fresh", "packed", "rollups", "latest", "ranked"))
+    schemas=", ".join(
+        f"'{name}'::regnamespace" for name in ("scope", "fresh", "packed", "rows", "rollups", "latest", "ranked")
+    )
 )
 
 _log = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from scope_server.errors import SchemaConflict
 from scope_server.store.latest import tables as latest
+from scope_server.store.layout.choice import settle
 from scope_server.store.layout.contract import Record
 from scope_server.store.rollups import tables as rollups
 from scope_server.store.schema import flames
@@ -30,11 +31,13 @@ def migrate(connection: Connection, tables: Tables) -> None:
     """Applies missing migrations, in one transaction; adds the streams that agents have described.
 
     Raises:
-        SchemaConflict: a newer or a too old server made the database, or a column's type has changed.
+        SchemaConflict: a newer or a too old server made the database, or a column's type has changed; or the
+            rows of the database have another layout.
     """
     with connection.transaction():
         lock(connection)
         _apply_files(connection)
+        settle(connection, tables.layout)
         recall(connection, tables)
         keep_lacking(connection, tables)
         for table in tables.values():

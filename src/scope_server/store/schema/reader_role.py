@@ -12,7 +12,7 @@ from psycopg import sql
 
 from scope_server.errors import InvalidSettings, SchemaConflict
 
-ROWS = ("scope", "fresh", "packed", "rollups", "latest", "ranked")  # schemas of which it reads everything
+ROWS = ("scope", "fresh", "packed", "rows", "rollups", "latest", "ranked")  # schemas of which it reads everything
 REFERRED = ("machines", "names", "frames", "stacks", "processes", "tasks", "runs", "batches")  # in schema store
 LIMITS = {
     "default_transaction_read_only": "on",

@@ -1,6 +1,6 @@
 """The layout `blocks`, as the contract has it."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -13,7 +13,7 @@ from scope_server.store.layout.blocks import tables
 from scope_server.store.layout.blocks.compaction import Compaction
 from scope_server.store.layout.blocks.packing import HOUR_US, packed
 from scope_server.store.layout.blocks.tables import FRESH, MEANINGS, PACKED
-from scope_server.store.layout.contract import Record
+from scope_server.store.layout.contract import Record, Step
 from scope_server.store.schema.day_tables import DayTable, Measured, detach_and_drop, measured
 from scope_server.store.schema.partitions import Partition
 from scope_server.store.writing.connection import WriterConnection
@@ -37,6 +37,9 @@ class Blocks:
     holding = staticmethod(reading.holding)
     chosen = staticmethod(reading.chosen)
 
+    def prepare(self, connection: psycopg.Connection[Any]) -> None:
+        """Every database can have blocks."""
+
     def day(self, stream: str, day: date) -> Collection[Partition]:
         """The day's partition of fresh blocks; compaction makes that of the packed ones."""
         return [Partition(FRESH, stream, day)]
@@ -45,7 +48,7 @@ class Blocks:
         """Appends fresh blocks."""
         connection.ingest(FRESH, stream, packed(rows, keyed, HOUR_US))
 
-    def packing(self, streams: Collection[str]) -> Callable[[WriterConnection], bool]:
+    def packing(self, streams: Collection[str]) -> Step:
         """A step of compaction."""
         return Compaction(streams).step
 
