@@ -108,6 +108,7 @@ async def serve(
         )
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
         sessions = Sessions(Share(database, max(1, settings.connections // 4)), settings.sessions, directory)
+        fleet.signals.on(Topic.PROBES, sessions.ask_for_probes)
         reports, seen, annotations = Reports(share, directory), Seen(share), Annotations(share)
         members = Members(database, authority, timedelta(days=settings.grace))
         register = Register(database, authority, members, refusals or Refusals(), fleet.signals)

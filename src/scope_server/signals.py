@@ -13,6 +13,7 @@ class Topic(StrEnum):
 
     COMMITTED = "committed"  # streams of which rows were committed
     MACHINES = "machines"  # ids of machines whose session began or ended, or whose report was written
+    PROBES = "probes"  # ids of machines whose agents are to tell their probes
     ENDED = "ended"  # machines and persons that may no longer connect
 
 

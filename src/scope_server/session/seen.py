@@ -1,7 +1,9 @@
-"""When each agent was last heard: one statement for all of them, every few seconds."""
+"""When each agent was last heard and what it told of itself: one statement for all of them, every few seconds."""
 
 import asyncio
+import json
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from scope_server.errors import StoreUnavailable
@@ -17,26 +19,33 @@ class Seen:
 
     def __init__(self, database: Share) -> None:
         self._database = database
-        self._heard: dict[int, tuple[datetime, int]] = {}  # by the machine's key: when, how far its clock is ahead
+        # By the machine's key: when, how far its clock is ahead, and its spool as JSON.
+        self._heard: dict[int, tuple[datetime, int, str | None]] = {}
+        self._probes: dict[int, bytes] = {}
 
-    def note(self, machine: int, clock_ahead_ns: int) -> None:
-        """Notes that a machine's agent was heard now."""
-        self._heard[machine] = datetime.now(UTC), clock_ahead_ns
+    def note(self, machine: int, clock_ahead_ns: int, spool: Mapping[str, int] | None) -> None:
+        """Notes that a machine's agent was heard now, and what waits there to be sent."""
+        self._heard[machine] = datetime.now(UTC), clock_ahead_ns, None if spool is None else json.dumps(dict(spool))
+
+    def note_probes(self, machine: int, compressed: bytes) -> None:
+        """Notes the probes that a machine's agent has told."""
+        self._probes[machine] = compressed
 
     async def run(self) -> None:
         """Writes until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
-            if self._heard:
+            if self._heard or self._probes:
                 await self._write()
 
     async def _write(self) -> None:
         heard, self._heard = self._heard, {}
-        moments, ahead = zip(*heard.values(), strict=True)
+        probes, self._probes = self._probes, {}
+        columns = [list(column) for column in zip(*heard.values(), strict=True)] or [[], [], []]
+        of_machines = {"machine": list(heard), **dict(zip(("at", "clock_ahead_ns", "spool"), columns, strict=True))}
         try:
-            await self._database.run(
-                "seen", {"machine": list(heard), "at": list(moments), "clock_ahead_ns": list(ahead)}
-            )
+            await self._database.run("seen", of_machines)
+            await self._database.run("told_probes", {"machine": list(probes), "probes": list(probes.values())})
         except StoreUnavailable as error:
-            self._heard = heard | self._heard
+            self._heard, self._probes = heard | self._heard, probes | self._probes
             log.warning("when agents were heard waits for the database", extra={"reason": str(error)})

@@ -177,7 +177,7 @@ class SessionService(SessionServicer):
                     session.expect(request.report.next_ms / 1000)
                     self._take(session, request.report)
                 elif request.HasField("probes"):
-                    session.take_probes(request.probes)
+                    self._seen.note_probes(session.machine.key, session.take_probes(request.probes))
                 session.heard()
             session.end(NoSession("the agent has ended the stream"))
         except SessionError as error:
@@ -201,7 +201,8 @@ class SessionService(SessionServicer):
             session.acknowledged = tuple(acknowledged(one) for one in report.acknowledged)
             session.stopped = frozenset(one.task["task_id"] for one in told if one.stopped)
         self._reports.put(session.machine, told)
-        self._seen.note(session.machine.key, session.clock_ahead_ns)
+        spool = {field.name: value for field, value in session.spool.ListFields()} if session.spool else None
+        self._seen.note(session.machine.key, session.clock_ahead_ns, spool)
         if first:
             session.reported = True
             self._reconciler.begin(session)

@@ -151,7 +151,7 @@ class Session:
     def probes(self) -> control_pb2.ListProbesResponse | None:
         """The probes of the agent's host, as it last told them; None: it has not told them yet."""
         if self._probes:
-            return control_pb2.ListProbesResponse.FromString(zlib.decompress(self._probes))
+            return read_probes(self._probes)
         self._asked = True
         self._outgoing.set()
         return None
@@ -167,9 +167,10 @@ class Session:
         self._renewal = True
         self._outgoing.set()
 
-    def take_probes(self, probes: control_pb2.ListProbesResponse) -> None:
-        """Keeps the probes that the agent tells."""
+    def take_probes(self, probes: control_pb2.ListProbesResponse) -> bytes:
+        """Keeps the probes that the agent tells; returns them compressed, see `read_probes`."""
         self._probes = zlib.compress(probes.SerializeToString())
+        return self._probes
 
     async def replies(self) -> AsyncIterator[session_pb2.AttendReply]:
         """Messages to the agent, endless."""
@@ -198,3 +199,8 @@ class Session:
             if not scope.expired():
                 scope.reschedule(asyncio.get_running_loop().time())
         self._uploads.clear()
+
+
+def read_probes(compressed: bytes) -> control_pb2.ListProbesResponse:
+    """The probes that an agent told."""
+    return control_pb2.ListProbesResponse.FromString(zlib.decompress(compressed))

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NoReturn
@@ -52,6 +53,12 @@ class Sessions:
         self._changed = asyncio.Event()  # set, and replaced, whenever an Upload may find its session
         self.entrance = Entrance()
         self.opened = self.refused = 0
+
+    def ask_for_probes(self, machine_ids: Collection[str]) -> None:
+        """Asks those of these machines' agents that are connected here to tell their probes, if they have not."""
+        for machine_id in machine_ids:
+            if session := self._sessions.get(machine_id):
+                session.probes()
 
     def all(self) -> list[Session]:
         """All sessions."""

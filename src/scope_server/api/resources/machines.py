@@ -4,10 +4,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from scope_catalogue.nearest import meant
-from scope_server.api.context import DATABASE, SESSIONS
+from scope_proto.scope.v1 import control_pb2
+from scope_server.api.context import DATABASE, FLEET, SESSIONS
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.input import quoted
 from scope_server.errors import AgentUnavailable, Fault, InvalidQuery, UnknownThing
+from scope_server.session.session import read_probes
+from scope_server.signals import Topic
 
 NODE = Fault("", parameter="node")
 NODE_FIELD = Fault("", pointer="/node")
@@ -39,13 +42,11 @@ async def find_machine(call: Call, node: str | None, at: Fault = NODE) -> tuple[
         AgentUnavailable: no machine was named and none is connected.
     """
     if not node:
-        connected = [session.machine for session in call[SESSIONS].all()]
-        if len(connected) > 1:
+        known = list(await call[FLEET].directory.connected())
+        if len(known) > 1:
             detail = "several machines are connected; name one"
             raise InvalidQuery(f"node: {detail}", faults=[replace(at, detail=detail)])
-        if connected:
-            return connected[0].key, connected[0].machine_id
-        known = [row["machine_id"] for row in await call[DATABASE].fetch("machines")]
+        known = known or [row["machine_id"] for row in await call[DATABASE].fetch("machines")]
         if len(known) != 1:
             raise AgentUnavailable(f"no agent is connected; {await last_heard(call)}")
         node = known[0]
@@ -57,6 +58,20 @@ async def find_machine(call: Call, node: str | None, at: Fault = NODE) -> tuple[
         detail = f"several machines have the hostname {quoted(node)}; give the machine's id"
         raise InvalidQuery(f"node: {detail}", faults=[replace(at, detail=detail)])
     return rows[0]["id"], rows[0]["machine_id"]
+
+
+async def probes_told(call: Call, machine_id: str) -> tuple[control_pb2.ListProbesResponse | None, int]:
+    """The probes that a connected machine's agent has told, and how far its clock is ahead.
+
+    None if it has not told them: then it is asked, whichever server holds its session.
+    """
+    if session := call[SESSIONS].get(machine_id):
+        return session.probes(), session.clock_ahead_ns
+    (row,) = await call[DATABASE].fetch("probes_of", {"machine_id": machine_id})
+    if row["probes"] is None:
+        call[FLEET].signals.tell(Topic.PROBES, [machine_id])
+        return None, row["clock_ahead_ns"]
+    return read_probes(row["probes"]), row["clock_ahead_ns"]
 
 
 async def last_heard(call: Call, machine_id: str = "") -> str:

@@ -1,5 +1,6 @@
 """The machines, and the probes of a machine."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -7,8 +8,8 @@ from google.protobuf import json_format
 from pydantic import Field
 
 from scope_server.accounts.caller import Role
-from scope_server.api.context import DATABASE, SESSIONS
-from scope_server.api.resources.machines import find_machine, last_heard
+from scope_server.api.context import DATABASE, FLEET, SESSIONS
+from scope_server.api.resources.machines import find_machine, last_heard, probes_told
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Names, NodeName, Option, Parameters
 from scope_server.api.routing.route import PREFIX, Routes
@@ -124,32 +125,34 @@ class Probes(Answer):
 
 @ROUTES.get(f"{PREFIX}/nodes", Role.VIEWER)
 async def get_nodes(call: Call) -> Nodes:
-    """All known machines, whether their agents are connected, and the size of their spools."""
+    """All known machines, whether their agents are connected to a server of the fleet, and the size of their spools."""
+    connected = await call[FLEET].directory.connected()
     rows = await call[DATABASE].fetch("machines")
-    return Nodes(nodes=[Node(**row, **_live(call[SESSIONS], row["machine_id"])) for row in rows])
+    return Nodes(nodes=[Node(**row | _live(call[SESSIONS], row, row["machine_id"] in connected)) for row in rows])
 
 
 @ROUTES.get(f"{PREFIX}/probes", Role.VIEWER)
 async def get_probes(call: Call, query: ProbesQuery) -> Probes:
     """The probes of a machine's agent, with their availability on its host when the agent examined it."""
     _, machine_id = await find_machine(call, query.node)
-    session = call[SESSIONS].get(machine_id)
-    if session is None:
+    if await call[FLEET].directory.holder(machine_id) is None:
         raise AgentUnavailable(f"the agent of {machine_id} is not connected; {await last_heard(call, machine_id)}")
-    told = session.probes()
+    told, clock_ahead_ns = await probes_told(call, machine_id)
     if told is None:
         raise AgentUnavailable(f"the agent of {machine_id} has begun to try its probes; ask again in a minute")
     answer = json_format.MessageToDict(
         told, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
-    return Probes(**answer | {"examined": ours(told, "examined", session.clock_ahead_ns)})
+    return Probes(**answer | {"examined": ours(told, "examined", clock_ahead_ns)})
 
 
-def _live(sessions: Sessions, machine_id: str) -> dict[str, Any]:
-    session, conflict = sessions.get(machine_id), sessions.conflict(machine_id)
-    spool = session.spool if session else None
+def _live(sessions: Sessions, row: Mapping[str, Any], connected: bool) -> dict[str, Any]:
+    session, conflict = sessions.get(row["machine_id"]), sessions.conflict(row["machine_id"])
+    told = row["spool"] if connected else None
+    if session and session.spool:  # newer than what the database has
+        told = {name: getattr(session.spool, name) for name in Spool.model_fields}
     return {
-        "connected": session is not None,
-        "spool": Spool(**{name: getattr(spool, name) for name in Spool.model_fields}) if spool else None,
+        "connected": connected,
+        "spool": None if told is None else Spool(**dict.fromkeys(Spool.model_fields, 0) | told),
         "conflict": Conflict(hostname=conflict.hostname, time=conflict.time) if conflict else None,
     }

@@ -1,16 +1,15 @@
 """Tasks as the API shows them, with their runs and event counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import Field
 
-from scope_server.api.context import DATABASE, SESSIONS
+from scope_server.api.context import DATABASE, FLEET, SESSIONS
 from scope_server.api.resources.events import Loss
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Option
-from scope_server.session.session import Session
 from scope_server.store.reading.database import Database
 
 MOST_TASKS = 1000
@@ -95,11 +94,15 @@ async def tasks_where(
     """
     where = {"task_id": task_id, "group": group, "state": state, "most": MOST_TASKS}
     rows = await call[DATABASE].fetch("tasks", where)
-    sessions = {session.machine.machine_id: session for session in call[SESSIONS].all()}
-    return await _with_runs(call[DATABASE], rows, sessions)
+    connected = await call[FLEET].directory.connected()
+    # Only the server that holds a session knows this.
+    old = {session.machine.machine_id for session in call[SESSIONS].all() if not session.takes_where}
+    return await _with_runs(call[DATABASE], rows, connected, old)
 
 
-async def _with_runs(database: Database, rows: Sequence[dict[str, Any]], sessions: Mapping[str, Session]) -> list[Task]:
+async def _with_runs(
+    database: Database, rows: Sequence[dict[str, Any]], connected: Collection[str], old: Collection[str]
+) -> list[Task]:
     ids = [row["task_id"] for row in rows]
     runs: dict[str, list[Run]] = {task_id: [] for task_id in ids}
     streams: dict[str, dict[str, Books]] = {task_id: {} for task_id in ids}
@@ -112,7 +115,7 @@ async def _with_runs(database: Database, rows: Sequence[dict[str, Any]], session
             stream.lost.append(Loss(**loss))
     gaps = await _gap_notes(database, ids)
     return [
-        _shown(row, sessions.get(row["node"]), gaps[row["task_id"]]).model_copy(
+        _shown(row, row["node"] in connected, row["node"] in old, gaps[row["task_id"]]).model_copy(
             update={"runs": runs[row["task_id"]], "streams": list(streams[row["task_id"]].values())}
         )
         for row in rows
@@ -135,16 +138,16 @@ def _gap_note(gap: Mapping[str, Any]) -> str:
     return f"not recorded {when} UTC: {_WHY[gap['reason']]}"
 
 
-def _shown(row: Mapping[str, Any], session: Session | None, gaps: list[str]) -> Task:
+def _shown(row: Mapping[str, Any], connected: bool, old: bool, gaps: list[str]) -> Task:
     definition = row["definition"]
     where = definition.get("where")
     duration = definition.get("duration")
     reason = row["reason"]
     if row["state"] == "pending":
-        if session and where and not session.takes_where:
+        if where and old:
             reason = _TOO_OLD
-        reason = reason or (_COMING if session else _AWAY)
-    elif not session and row["state"] == "stopping":
+        reason = reason or (_COMING if connected else _AWAY)
+    elif not connected and row["state"] == "stopping":
         reason = f"{_AWAY}; it gets the task when it connects"
     return Task(
         **{**row, "reason": reason, "notes": [*gaps, *row["notes"]]},

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from scope_catalogue.catalogue import probes
 from scope_server.accounts.caller import Role
-from scope_server.api.context import DESIRED, SESSIONS
+from scope_server.api.context import DESIRED, FLEET
 from scope_server.api.resources.definition import Part, Watched, definition_of
-from scope_server.api.resources.machines import NODE_FIELD, find_machine
+from scope_server.api.resources.machines import NODE_FIELD, find_machine, probes_told
 from scope_server.api.resources.task_view import Task, tasks_where
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, NodeName, Parameters
@@ -85,8 +85,9 @@ async def _of_newer_agent(call: Call, wish: TaskWish) -> bool:
         _, machine_id = await find_machine(call, wish.node)
     except (InvalidQuery, UnknownThing, AgentUnavailable):
         return False
-    session = call[SESSIONS].get(machine_id)
-    told = session.probes() if session else None
+    if await call[FLEET].directory.holder(machine_id) is None:
+        return False
+    told, _ = await probes_told(call, machine_id)
     return any(one.name == wish.probe for one in told.probes) if told else False
 
 

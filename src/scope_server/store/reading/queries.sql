@@ -11,7 +11,7 @@ WITH known AS (
     UPDATE store.machines
     SET installation = %(installation)s, hostname = %(hostname)s, kernel = %(kernel)s, architecture = %(architecture)s,
         cpus = %(cpus)s, memory_bytes = %(memory_bytes)s, agent_version = %(agent_version)s, booted = %(booted)s,
-        clock_ahead_ns = %(clock_ahead_ns)s, last_seen = now()
+        clock_ahead_ns = %(clock_ahead_ns)s, last_seen = now(), spool = NULL, probes = NULL
     WHERE machine_id = %(machine_id)s
     RETURNING id
 ), added AS (
@@ -28,20 +28,28 @@ SELECT id FROM known UNION ALL SELECT id FROM added;
 -- A row that others lock is left for the next time.
 -- name: seen
 WITH seen AS (
-    SELECT m.id, s.at, s.clock_ahead_ns
+    SELECT m.id, s.at, s.clock_ahead_ns, s.spool
     FROM store.machines m
-    JOIN unnest(%(machine)s::integer[], %(at)s::timestamptz[], %(clock_ahead_ns)s::bigint[]) s (id, at, clock_ahead_ns)
-        ON s.id = m.id
+    JOIN unnest(%(machine)s::integer[], %(at)s::timestamptz[], %(clock_ahead_ns)s::bigint[], %(spool)s::text[])
+        s (id, at, clock_ahead_ns, spool) ON s.id = m.id
     FOR NO KEY UPDATE OF m SKIP LOCKED
 )
 UPDATE store.machines m
-SET last_seen = greatest(m.last_seen, seen.at), clock_ahead_ns = seen.clock_ahead_ns
+SET last_seen = greatest(m.last_seen, seen.at), clock_ahead_ns = seen.clock_ahead_ns, spool = seen.spool::jsonb
 FROM seen
 WHERE m.id = seen.id;
 
+-- name: told_probes
+UPDATE store.machines m SET probes = t.probes
+FROM unnest(%(machine)s::integer[], %(probes)s::bytea[]) t (id, probes)
+WHERE m.id = t.id;
+
+-- name: probes_of
+SELECT probes, clock_ahead_ns FROM store.machines WHERE machine_id = %(machine_id)s;
+
 -- name: machines
 SELECT machine_id, installation, hostname, kernel, architecture, cpus, memory_bytes, agent_version, booted,
-       clock_ahead_ns, first_seen, last_seen, coalesce(l.labels, '{}') AS labels, m.membership, m.joined, m.expires
+       clock_ahead_ns, first_seen, last_seen, coalesce(l.labels, '{}') AS labels, m.membership, m.joined, m.expires, spool
 FROM store.machines
 LEFT JOIN (SELECT machine_id, jsonb_object_agg(name, value) AS labels FROM store.labels GROUP BY machine_id) AS l
     USING (machine_id)
