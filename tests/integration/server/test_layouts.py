@@ -152,7 +152,7 @@ async def test_pages_are_whole_and_in_order(laid: Laid, line: Line, events: Read
     if packed:
         laid.pack()
     for (where, meets), order in itertools.product(FILTERS.items(), Order):
-        query = replace(asked(where=where, order=order, limit=57), table=laid.tables["syscall"])
+        query = replace(asked(where=where, order=order, limit=171), table=laid.tables["syscall"])
         if order is Order.STORED:
             query = replace(query, since=BEGIN - timedelta(days=1))
         found = await _every(events, query)
@@ -164,7 +164,7 @@ async def test_pages_are_whole_and_in_order(laid: Laid, line: Line, events: Read
             times = [event["time"] for event in found]
             assert times == sorted(times, reverse=order is Order.DESCENDING)
     machines = [make_machine(line.conninfo, "f" * 32).key]
-    found = await _every(events, EventQuery(laid.tables["syscall"], machines=machines, limit=57))
+    found = await _every(events, EventQuery(laid.tables["syscall"], machines=machines, limit=171))
     assert sorted(event["arg0"] for event in found) == [row["arg0"] for row in sent if row["second"]]
 
 

@@ -63,7 +63,7 @@ async def look(connection: Connection, scope: Scope, most: int) -> Window:
         )
         for blocks in layout.blocks(scope.table.name)
     )
-    found = await (await connection.execute(sql.SQL("{} {}").format(both, order))).fetchall()
+    found = await (await connection.execute(sql.SQL("SELECT * FROM ({}) AS b {}").format(both, order))).fetchall()
     window = Window(scope.since, scope.until, len(found) <= most)
     if window.whole:
         return window

@@ -1,9 +1,16 @@
 """Records through Redis: stored exactly once, and acknowledged after the commit, whatever ends between."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.integration.server.fleet.waiting import until
 from tests.integration.server.records import STORED, Line, Run, make_machine, rows
@@ -162,6 +169,50 @@ async def test_trouble_loses_and_repeats_nothing(
         await until(lambda: line.query("SELECT count(*) FROM scope.syscall") >= [(stored,)])  # noqa: B023
         await trouble(apart)
     await _all_are_stored(line, sent)
+    await until(lambda: apart.left() == (0, 0))
+
+
+@contextmanager
+def _process(redis: RedisServer, conninfo: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A writer that is a process of its own."""
+    anywhere = [word for name in ("http", "ingest", "enrol") for word in (f"--{name}", "127.0.0.1:0")]
+    files = ["--state-dir", str(folder), "--socket", str(folder / "api.sock"), "--authority", str(folder / "authority")]
+    command = [sys.executable, "-m", "scope_cli.main", "server", "--config", os.devnull, "--database", conninfo]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, *files, *anywhere, "--redis", redis.url, "--role", "write"], stdout=log, stderr=log
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _pending(redis: RedisServer) -> int:
+    """How many entries writers have taken and not finished."""
+    count = 0
+    with redis.client as client:
+        for key in client.keys("{scope}:records:*"):
+            groups: list[Any] = client.xinfo_groups(key)  # none before a writer has come
+            count += sum(one["pending"] for one in groups)
+    return count
+
+
+async def test_a_killed_process_is_taken_over(apart: Apart, tmp_path: Path) -> None:
+    """What a writer had taken when SIGKILL ended it, in the middle of a transaction, another one stores once."""
+    line = apart.receiver()
+    with _process(apart.redis, line.conninfo, tmp_path) as writer:
+        with psycopg.connect(line.conninfo) as connection:
+            connection.execute("LOCK TABLE store.accounts")  # no transaction of a writer ends
+            sent = _sent(line, [Run() for _ in range(RUNS)])
+            await until(lambda: writer.poll() is not None or _pending(apart.redis) > 0, 120)
+            assert writer.poll() is None, (tmp_path / "log").read_text()
+            writer.send_signal(signal.SIGKILL)
+            writer.wait()
+        assert _pending(apart.redis) > 0
+        apart.writer()
+        await _all_are_stored(line, sent)
     await until(lambda: apart.left() == (0, 0))
 
 
