@@ -1064,7 +1064,7 @@ class Api(ABC):
         return answer
 
     def get_nodes(self) -> Nodes:
-        """All known machines, whether their agents are connected to a server of the fleet, and the size of their spools."""
+        """All known machines, whether any server of the fleet has their agents, and the size of their spools."""
         answer: Nodes = self.get("nodes")
         return answer
 

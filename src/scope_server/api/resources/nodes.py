@@ -125,7 +125,7 @@ class Probes(Answer):
 
 @ROUTES.get(f"{PREFIX}/nodes", Role.VIEWER)
 async def get_nodes(call: Call) -> Nodes:
-    """All known machines, whether their agents are connected to a server of the fleet, and the size of their spools."""
+    """All known machines, whether any server of the fleet has their agents, and the size of their spools."""
     connected = await call[FLEET].directory.connected()
     rows = await call[DATABASE].fetch("machines")
     return Nodes(nodes=[Node(**row | _live(call[SESSIONS], row, row["machine_id"] in connected)) for row in rows])
