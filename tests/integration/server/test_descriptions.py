@@ -132,7 +132,7 @@ async def test_rows_of_a_learnt_stream_are_like_all_others(line: Line) -> None:
     assert line.query("SELECT count(*) FROM latest.held") == [(3,)]
     with psycopg.connect(line.conninfo, autocommit=True) as connection:
         days = measure(connection, BLOCKS)
-        (day,) = {one.day for one in days.tables if (one.schema, one.table) == ("fresh", "held")}
+        (day,) = {one.day for one in days.rows if (one.schema, one.table) == ("fresh", "held")}
     assert {one.schema for one in days.of(day) if one.table == "held"} == {"fresh", "rollups"}
 
 
