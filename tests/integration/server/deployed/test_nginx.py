@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import grpc
 import pytest
 from tests.fleet import to_server
-from tests.integration.server.records import STORED, rows
+from tests.integration.server.records import STORED, Run, lined, rows
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
 from tests.integration.server.test_app import answers, recorded, uploading
@@ -137,6 +138,29 @@ async def test_people_and_agents_pass(two: tuple[AsyncExitStack, Server, Server]
             assert (await asyncio.to_thread(front.curl, "/api/v1/health"))[0] == 200
         async with StandInAgent().attending(through):
             assert await _has(first)
+
+
+async def test_rows_come_as_they_are_stored(two: tuple[AsyncExitStack, Server, Server], tmp_path: Path) -> None:
+    """The live tail passes, as server-sent events and over a WebSocket."""
+    _, first, second = two
+    with nginx(tmp_path, (first, second)) as front:
+        await _until_up(front)
+        async with lined(first.conninfo) as line:
+            await line.send(Run().batch(1, rows(3)))
+        tls = ssl.create_default_context(cafile=front.certificate)
+        address = f"https://localhost:{front.people}/api/v1/live/syscall?since=2020-01-01"
+        async with (
+            asyncio.timeout(120),
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=tls), headers={"Authorization": first.authorization}
+            ) as session,
+            session.get(address) as events,
+            session.ws_connect(address) as socket,
+        ):
+            assert len((await socket.receive_json())["rows"]) == 3
+            while not (told := await events.content.readline()).startswith(b"data: "):
+                assert events.status == 200
+            assert len(json.loads(told.removeprefix(b"data: "))) == 3
 
 
 async def _has(server: Server) -> bool:
