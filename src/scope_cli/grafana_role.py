@@ -41,26 +41,20 @@ def _make(arguments: argparse.Namespace) -> None:
     from scope_cli.printable import print_line
     from scope_server.errors import ScopeServerError
     from scope_server.store.schema.reader_role import make_reader
+    from scope_wire.errors import InvalidSetting
+    from scope_wire.secret import read_secret
 
-    password = _password(arguments.password_file)
-    given = {"password": _password(arguments.database_password_file)} if arguments.database_password_file else {}
     try:
+        password = read_secret(arguments.password_file, "--password-file")
+        given: dict[str, str] = {}
+        if file := arguments.database_password_file:
+            given["password"] = read_secret(file, "--database-password-file")
         conninfo = psycopg.conninfo.make_conninfo(arguments.database, connect_timeout=10, **given)
         with psycopg.connect(conninfo, autocommit=True) as connection:
             make_reader(connection, arguments.name, password)
     except psycopg.Error as error:
         reason = str(error).strip().splitlines()[0]
         raise CommandError(f"the role was not made: {reason}") from None
-    except ScopeServerError as error:
+    except (InvalidSetting, ScopeServerError) as error:
         raise CommandError(str(error)) from None
     print_line(f"{arguments.name} may read the database")
-
-
-def _password(file: Path) -> str:
-    try:
-        text = file.read_text().rstrip("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"cannot read {file}: {error}") from None
-    if not text or "\n" in text:
-        raise CommandError(f"{file} must have one line, the password")
-    return text

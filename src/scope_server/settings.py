@@ -11,32 +11,20 @@ from scope_server.exports.influxdb.address import FORMS as INFLUXDB_FORMS
 from scope_server.exports.influxdb.address import influxdb_address
 from scope_server.exports.otlp.address import FORMS as OTLP_FORMS
 from scope_server.exports.otlp.address import otlp_address
-from scope_server.redis.address import FORMS, Address, address, without_password
+from scope_server.redis.address import FORMS as REDIS_FORMS
+from scope_server.redis.address import Address, address
+from scope_server.redis.address import without_password as without_redis_password
+from scope_server.store.connection_string import EXAMPLE, connection_string, with_password, without_password
 from scope_wire.endpoint import Endpoint, host_names
 from scope_wire.errors import InvalidSetting
-from scope_wire.setting import Setting, above_zero, at_least, check_all
+from scope_wire.secret import read_secret
+from scope_wire.setting import Setting, above_zero, at_least, check_all, one_of
 
-_EXAMPLE = "host=/run/postgresql dbname=scope"
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?|https?://\[[0-9a-f:]+\](:[0-9]+)?")
 INVITED, ANYBODY = "invited", "anybody"  # who may register
 ALL, RECEIVE, WRITE, API = "all", "receive", "write", "api"  # what a server does
 
 BLOCKS, HYPERTABLES = "blocks", "hypertables"  # layouts
-
-
-def _layout(text: str, name: str) -> None:
-    if text not in (BLOCKS, HYPERTABLES):
-        raise InvalidSetting(f"{name}: '{text}' is neither {BLOCKS} nor {HYPERTABLES}")
-
-
-def _role(text: str, name: str) -> None:
-    if text not in (ALL, RECEIVE, WRITE, API):
-        raise InvalidSetting(f"{name}: '{text}' is none of {ALL}, {RECEIVE}, {WRITE} and {API}")
-
-
-def _registration(text: str, name: str) -> None:
-    if text not in (INVITED, ANYBODY):
-        raise InvalidSetting(f"{name}: '{text}' is neither {INVITED} nor {ANYBODY}")
 
 
 def _origins(given: tuple[str, ...], name: str) -> None:
@@ -53,23 +41,6 @@ def _networks(given: tuple[str, ...], name: str) -> None:
             raise InvalidSetting(f"{name}: {error}; write it like 10.1.2.3 or 10.1.0.0/16") from None
 
 
-def _connection_string(text: str, name: str) -> None:
-    from psycopg import ProgrammingError  # noqa: PLC0415  # takes 0.1 s, which only a server has to pay
-    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
-
-    try:
-        conninfo_to_dict(text)
-    except ProgrammingError:  # its message may have a piece of a password
-        raise InvalidSetting(f"{name}: is not a libpq connection string; write it as {_EXAMPLE}") from None
-
-
-def _without_password(text: str) -> str:
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415  # as above
-
-    hidden = {"password": "***"} if "password" in conninfo_to_dict(text) else {}
-    return make_conninfo(text, **hidden)
-
-
 @dataclass(frozen=True)
 class Settings:
     """The server's addresses, database and limits.
@@ -83,9 +54,9 @@ class Settings:
         Setting(
             "the PostgreSQL database, as a libpq connection string; leave a password to database_password_file",
             unit="CONNINFO",
-            example=_EXAMPLE,
-            check=_connection_string,
-            public=_without_password,
+            example=EXAMPLE,
+            check=connection_string,
+            public=without_password,
         ),
     ]
     socket: Annotated[
@@ -197,18 +168,18 @@ class Settings:
         Setting(
             f"how rows lie in the database: in {BLOCKS}, or in {HYPERTABLES} of TimescaleDB; a database keeps its own",
             unit="LAYOUT",
-            check=_layout,
+            check=one_of(BLOCKS, HYPERTABLES),
         ),
     ] = BLOCKS
     redis: Annotated[
         str | None,
         Setting(
-            f"the Redis that the servers of a fleet share: {FORMS}; leave a password to redis_password_file",
+            f"the Redis that the servers of a fleet share: {REDIS_FORMS}; leave a password to redis_password_file",
             unit="URL",
             unset="this server is alone, and needs none",
             example="redis://redis.example.org:6379/0",
             check=address,
-            public=without_password,
+            public=without_redis_password,
         ),
     ] = None
     redis_password_file: Annotated[
@@ -234,13 +205,16 @@ class Settings:
             f"what this server does besides answering the API: {RECEIVE} from agents, {WRITE} to the database, "
             f"neither ({API}), or both ({ALL}); all but {ALL} need redis",
             unit="ROLE",
-            check=_role,
+            check=one_of(ALL, RECEIVE, WRITE, API),
         ),
     ] = ALL
     registration: Annotated[
         str,
         Setting(
-            f"who may register: {INVITED}, or {ANYBODY}, as a viewer", unit="WHO", example=ANYBODY, check=_registration
+            f"who may register: {INVITED}, or {ANYBODY}, as a viewer",
+            unit="WHO",
+            example=ANYBODY,
+            check=one_of(INVITED, ANYBODY),
         ),
     ] = INVITED
     cors_origins: Annotated[
@@ -368,11 +342,9 @@ class Settings:
         Raises:
             InvalidSettings: the file cannot be read, or has no password.
         """
-        from psycopg.conninfo import make_conninfo  # noqa: PLC0415  # as above
-
         if self.database_password_file is None:
             return self.database
-        return make_conninfo(self.database, password=_password(self.database_password_file, "database_password_file"))
+        return with_password(self.database, self._secret("database_password_file"))
 
     def redis_address(self) -> Address | None:
         """Where Redis is, with the password if there is a file of it; None: this server is alone.
@@ -385,7 +357,7 @@ class Settings:
         at = address(self.redis)
         if self.redis_password_file is None:
             return at
-        return replace(at, password=_password(self.redis_password_file, "redis_password_file"))
+        return replace(at, password=self._secret("redis_password_file"))
 
     def influxdb_secret(self) -> str | None:
         """The token or password for InfluxDB; None: there is none.
@@ -393,14 +365,10 @@ class Settings:
         Raises:
             InvalidSettings: the file cannot be read, or has no secret.
         """
-        return _password(self.influxdb_token_file, "influxdb_token_file") if self.influxdb_token_file else None
+        return None if self.influxdb_token_file is None else self._secret("influxdb_token_file")
 
-
-def _password(file: Path, name: str) -> str:
-    try:
-        password = file.read_text().rstrip("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidSettings(f"{name}: cannot read {file}: {error}") from None
-    if not password or "\n" in password:
-        raise InvalidSettings(f"{name}: {file} must have one line, the secret")
-    return password
+    def _secret(self, name: str) -> str:
+        try:
+            return read_secret(getattr(self, name), name)
+        except InvalidSetting as error:
+            raise InvalidSettings(str(error)) from None

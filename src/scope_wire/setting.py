@@ -63,6 +63,20 @@ def above_zero(value: float, name: str) -> None:
         raise InvalidSetting(f"{name}: {value} is not above 0")
 
 
+def one_of(*allowed: str) -> Check:
+    """A check for texts of which there are a few.
+
+    Raises:
+        InvalidSetting: (the check) the value is another.
+    """
+
+    def check(value: str, name: str) -> None:
+        if value not in allowed:
+            raise InvalidSetting(f"{name}: '{value}' is none of {', '.join(allowed)}")
+
+    return check
+
+
 def declared(settings: type) -> dict[str, tuple[Any, Setting]]:
     """The type and the declaration of each setting, in order."""
     hints = get_type_hints(settings, include_extras=True)
