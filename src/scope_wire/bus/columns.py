@@ -24,7 +24,7 @@ def type_name(kind: pa.DataType) -> str:
         return "text"
     if _is_list(kind):
         return f"list<{type_name(kind.value_type)}>"
-    return np.dtype(kind.to_pandas_dtype()).name
+    return str(np.dtype(kind.to_pandas_dtype()).name)
 
 
 def packed(values: pa.Array) -> Column:
@@ -57,7 +57,7 @@ def _packed_texts(values: pa.Array) -> Column:
 
 
 def _bytes_of(numbers: pa.Array) -> memoryview:
-    return memoryview(np.ascontiguousarray(numbers.to_numpy())).cast("B")
+    return np.ascontiguousarray(numbers.to_numpy()).data.cast("B")
 
 
 def unpacked(column: Column, name: str) -> pa.Array:
