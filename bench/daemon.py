@@ -47,6 +47,12 @@ class Sink(SessionServicer):
                 answer = session_pb2.Answer(position=request.envelope.position, verdict=session_pb2.VERDICT_STORED)
                 yield session_pb2.UploadReply(answers=[answer])
 
+    async def Annotate(self, request: Any, context: Any) -> Any:
+        """Nobody annotates."""
+
+    async def Renew(self, request: Any, context: Any) -> Any:
+        """Nobody renews: the certificate outlives the measurement."""
+
     def _count(self, record: record_pb2.Record) -> None:
         self.events += record.batch.event_count
         self.lost += sum(span.events for span in record.gap.spans)

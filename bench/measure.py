@@ -4,7 +4,7 @@ import re
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,7 +70,7 @@ def ns_per_call(output: str) -> float:
     raise ValueError(f"the loop printed no time: {output[:200]!r}")
 
 
-def median_of(rounds: int, contenders: dict[str, Callable[[], float]]) -> dict[str, float]:
+def median_of(rounds: int, contenders: Mapping[str, Callable[[], float]]) -> dict[str, float]:
     """The median of each contender. They take turns, so that noise affects all of them."""
     found: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
