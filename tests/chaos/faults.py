@@ -348,7 +348,7 @@ class DropDays(Fault):
                     for statement in making(Partition(schema, table, day)):
                         connection.execute(statement.encode())
                 plan(connection, measure(connection, BLOCKS), day, Reason.AGE)
-                while drop(connection, day) is None:
+                while drop(connection, day, BLOCKS) is None:
                     pass
 
     def mend(self) -> None:
