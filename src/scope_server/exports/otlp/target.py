@@ -30,6 +30,7 @@ _REFUSED = (
     grpc.StatusCode.ALREADY_EXISTS,
     grpc.StatusCode.UNKNOWN,
 )
+_DETAILS = "grpc-status-details-bin"  # google.rpc.Status; of an exhausted resource: when it will have recovered
 _HTTP_REFUSED = (400, 413, 422)
 _PROTOBUF = "application/x-protobuf"
 
@@ -120,7 +121,7 @@ class OverGrpc:
         try:
             return await stub(self._channel).Export(request, timeout=_ANSWERS_S, metadata=self._headers)
         except grpc.aio.AioRpcError as error:
-            if error.code() in _REFUSED:
+            if error.code() in _REFUSED or _is_too_large(error):
                 return None
             raise TargetUnavailable(f"{error.code().name}: {(error.details() or '')[:200]}") from error
 
@@ -135,6 +136,12 @@ class OverGrpc:
         if self._channel:
             await self._channel.close(None)
             self._channel = None
+
+
+def _is_too_large(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the request always is too much for the collector, not only now."""
+    told: Any = error.trailing_metadata() or ()
+    return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and _DETAILS not in dict(told)
 
 
 class OverHttp:

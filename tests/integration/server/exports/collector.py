@@ -25,6 +25,7 @@ class Collector:
 
     Attributes:
         fails: the code that requests get, which are then not kept.
+        trailing: metadata beside that code.
         rejects: how many spans of each request are told to be rejected.
         hangs: requests get no answer.
     """
@@ -33,6 +34,7 @@ class Collector:
     traces: list[Any] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     fails: grpc.StatusCode | None = None
+    trailing: tuple[tuple[str, bytes], ...] = ()
     rejects: int = 0
     hangs: bool = False
 
@@ -68,7 +70,7 @@ def _servicers(collector: Collector) -> tuple[Any, Any]:
         if collector.hangs:
             await asyncio.sleep(3600)
         if collector.fails:
-            await context.abort(collector.fails, "as told")
+            await context.abort(collector.fails, "as told", collector.trailing)
         kept.append(request)
 
     class Metrics(MetricsServiceServicer):
