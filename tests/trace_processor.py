@@ -20,7 +20,7 @@ _PROGRAM = Path(__file__).with_suffix(".cjs")
 
 def sql(trace: Path, *queries: str) -> list[list[list[Any]]]:
     """The rows of each query; integers of JSON's precision."""
-    command = ["node", _PROGRAM, _assets(), trace, *queries]
+    command: list[str | Path] = ["node", _PROGRAM, _assets(), trace, *queries]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("[")]

@@ -32,7 +32,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["gcc", "-O1", "-o", folder / "load", HERE / "load.c"], check=True)
     runtime = StandIn(folder).folder / "libcudart.so.13"
     frames = ["-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"]
-    linked = [f"-Wl,--no-as-needed,-rpath={folder}", runtime, folder / "libcuda.so.1"]
+    linked: list[str | Path] = [f"-Wl,--no-as-needed,-rpath={folder}", runtime, folder / "libcuda.so.1"]
     subprocess.run(["gcc", *frames, "-o", folder / "allocations", HERE / "allocations.c", *linked], check=True)
     flags = ["-O1", "-fPIC", "-shared"]
     subprocess.run(["gcc", *flags, "-o", folder / "clock.so", HERE / "clock.c"], check=True)
@@ -96,7 +96,7 @@ def _play(world: World, seed: int) -> None:
     for part in (world.server, world.agent):
         assert not part.ended_badly, part.ended_badly
     for task in tasks:
-        world.eventually(lambda task=task: _stopped(world, task), "a task stops")  # type: ignore[misc]
+        world.eventually(lambda task=task: _stopped(world, task), "a task stops")
     world.eventually(lambda: account.all_closed(world), "the books of every run close")
     lived_on = not any(one.fault.ends_agent for one in planned)
     account.check_books(world)

@@ -204,7 +204,7 @@ class World:
         path = self.folder / name
         path.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", path], check=True)
-        self._cleanup.callback(subprocess.run, ["umount", "-l", path], check=False)
+        self._cleanup.callback(lambda: subprocess.run(["umount", "-l", path], check=False))
         return path
 
     def start_postgres(self) -> None:

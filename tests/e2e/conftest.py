@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fleet import UNEXAMINED
@@ -64,7 +65,7 @@ def run_up(state: Path, **environment: str) -> Up:
     addresses = dict(zip(ADDRESSES, free_addresses(len(ADDRESSES)), strict=True))
     words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
     command = [*SCOPE, "up", "--state-dir", str(state), *words, *UNEXAMINED]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     own = {"XDG_RUNTIME_DIR": str(state.parent)}  # hides it from the commands of other tests
     process = subprocess.Popen(command, text=True, env=os.environ | own | environment, **pipes)
     up = Up(state, addresses["http"], addresses["control"], addresses["metrics"], process)

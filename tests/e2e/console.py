@@ -26,7 +26,7 @@ class Browser:
         PICTURES.mkdir(parents=True, exist_ok=True)
         self.up = up
         self._people: dict[str, dict[str, str]] = {}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self._node = subprocess.Popen([NODE, "e2e/browser.mjs"], cwd=ROOT / "web", text=True, **pipes)
 
     def run(self, script: str, **given: Any) -> list[Any]:

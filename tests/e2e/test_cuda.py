@@ -127,7 +127,7 @@ def test_a_process_without_cuda_is_told_of() -> None:
 def test_how_late_a_library_was_attached_to_is_told(tmp_path: Path) -> None:
     """A library that a program opens itself is attached late; a note says how late."""
     program, library = _opens_a_library(tmp_path)
-    command = [*SCOPE, "trace", "cuda", "--json", "--", program, library, "3"]
+    command: list[str | Path] = [*SCOPE, "trace", "cuda", "--json", "--", program, library, "3"]
     traced = subprocess.run(command, capture_output=True, text=True, check=True)
     assert re.search(_late(library), traced.stderr)
 
@@ -135,14 +135,14 @@ def test_how_late_a_library_was_attached_to_is_told(tmp_path: Path) -> None:
 def test_a_task_tells_what_it_may_not_have_seen(up: Up, tmp_path: Path) -> None:
     """A task notes that it found nothing to attach to, then how late it attached. The notes stay after its end."""
     program, library = _opens_a_library(tmp_path)
-    command = ["sh", "-c", 'read go; "$0" "$1" 3; read end', program, library]
+    command: list[str | Path] = ["sh", "-c", 'read go; "$0" "$1" 3; read end', program, library]
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:
         assert process.stdin
         task = up.scope("start", "local", "cuda", "--pid", str(process.pid)).stdout.strip()
         nothing = "no watched process has run a file with functions that 'cuda' attaches to"
         until(lambda: nothing in _notes(up, task))
         print("go", file=process.stdin, flush=True)
-        until(lambda: re.search(_late(library), str(_notes(up, task))))
+        until(lambda: bool(re.search(_late(library), str(_notes(up, task)))))
         print("end", file=process.stdin, flush=True)
     assert up.scope("stop", task).returncode == 0
     stopped = up.client.get("tasks", task)
@@ -167,9 +167,9 @@ def test_a_process_that_calls_no_cuda_is_told_of(tmp_path: Path) -> None:
     StandIn(tmp_path)
     (tmp_path / "idle.c").write_text("int main(void) { return 0; }\n")
     libraries = [tmp_path / name for name in ("libcudart.so.13", "libcuda.so.1")]
-    flags = [f"-Wl,--no-as-needed,-rpath={tmp_path}", *libraries]
+    flags: list[str | Path] = [f"-Wl,--no-as-needed,-rpath={tmp_path}", *libraries]
     subprocess.run(["gcc", "-o", tmp_path / "idle", tmp_path / "idle.c", *flags], check=True)
-    command = [*SCOPE, "trace", "cuda", "--json", "--", tmp_path / "idle"]
+    command: list[str | Path] = [*SCOPE, "trace", "cuda", "--json", "--", tmp_path / "idle"]
     traced = subprocess.run(command, capture_output=True, text=True)
     assert (traced.returncode, traced.stdout) == (0, "")
     assert re.search(r"attached to \d+ functions; no watched process has called one", traced.stderr)

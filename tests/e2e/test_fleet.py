@@ -113,7 +113,15 @@ def fleet(places: tuple[Place, Place]) -> Iterator[tuple[Place, Place]]:
         given = [f"--{name}={SERVER}:{port}" for name, port in (("http", 8470), ("ingest", 8471), ("enrol", 8474))]
         server.begin(cleanup, "server", "--database", database.conninfo(), *given)
         asked = server.eventually(lambda: _answer(server.scope("admin", "join-token", **_of(server))), "it has a token")
-        words = ("agentd", "--join", f"{SERVER}:8474", "--control", f"{MACHINE}:8472", "--metrics", "127.0.0.1:8473")
+        words: tuple[str, ...] = (
+            "agentd",
+            "--join",
+            f"{SERVER}:8474",
+            "--control",
+            f"{MACHINE}:8472",
+            "--metrics",
+            "127.0.0.1:8473",
+        )
         machine.begin(cleanup, *words, SCOPE_JOIN_TOKEN=asked)
         fingerprint = _answer(server.scope("admin", "fingerprint", **_of(server)))
         _answer(server.scope("admin", "create-user", EMAIL, "--role", "admin", says=PASSWORD, **_of(server)))

@@ -281,9 +281,9 @@ def test_agent_and_server_take_them_on(source: Path) -> None:
                 query = "SELECT count(*), count(pid), count(comm) FROM scope.softirq"
                 ((stored, with_pid, with_comm),) = connection.execute(query).fetchall()
                 query = "SELECT kind, sum(count)::bigint FROM scope.softirq_summary GROUP BY kind"
-                summed = dict(connection.execute(query).fetchall())
+                summed: dict[str, int] = dict(connection.execute(query).fetchall())
                 query = "SELECT kind, sum(count)::bigint FROM scope.softirq_summary_minutes('-infinity') GROUP BY kind"
-                by_minute = dict(connection.execute(query).fetchall())
+                by_minute: dict[str, int] = dict(connection.execute(query).fetchall())
         finally:
             up.stop()
     assert {event["pid"] for event in events["softirq"]} == {event["comm"] for event in events["softirq"]} == {None}

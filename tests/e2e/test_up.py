@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -124,7 +124,7 @@ def test_every_subcommand_finds_it(up: Up, words: tuple[str, ...]) -> None:
 def test_a_busy_loop_is_among_the_busiest(up: Up) -> None:
     """A program that only computes and calls is ranked by its time on a CPU and its calls; no time is impossible."""
     loop = "open('/proc/self/comm', 'w').write('spins'); import os\nwhile True: os.getppid()"
-    ranked: list[Sequence[dict[str, Any]]] = []
+    ranked: list[Sequence[Any]] = []
 
     def shown() -> bool:
         ranked[:] = Busiest.of(up.client).groups
@@ -147,7 +147,7 @@ def test_scope_leaves_itself_out(up: Up) -> None:
     rows = up.client.get("events", "syscall_summary", limit=1000)["events"]
     postmaster = int((up.state / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
     listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    parents = dict(map(int, line.split()) for line in listed.splitlines())
+    parents: dict[int, int] = dict(cast("Any", map(int, line.split())) for line in listed.splitlines())
     roots = {up.process.pid, postmaster}
     own = roots | {pid for pid, parent in parents.items() if parent in roots}
     assert len(own) > 6

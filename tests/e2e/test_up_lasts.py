@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import psycopg
 import pytest
@@ -126,6 +127,7 @@ def test_whatever_is_killed_comes_back() -> None:
 
         def work() -> None:
             nonlocal rounds
+            assert workload.stdin
             workload.stdin.write("\n")
             workload.stdin.flush()
             rounds += 1
@@ -195,7 +197,7 @@ def test_killed_itself_it_can_be_started_again_at_once(parts: tuple[str, ...]) -
 
 
 def _start_again(up: Up) -> None:
-    command = [str(word) for word in up.process.args]
+    command = [str(word) for word in cast("list[str]", up.process.args)]
     up.process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 

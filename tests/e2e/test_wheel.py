@@ -35,7 +35,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv = tmp_path_factory.mktemp("venv")
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     # Most modules are never imported here, and compiling them all takes most of an installation.
-    pip = [venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    pip: list[str | Path] = [venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     subprocess.run([*pip, "--constraint", ROOT / "requirements.lock", wheel], check=True)
     return venv / "bin/python"
 

@@ -28,8 +28,23 @@ class Nvcc:
         """Compiles workloads/SOURCE to a program, or to a library if the flags say so."""
         program = self.folder / name
         if not program.exists():
-            libraries = ["-L", self.folder, "-L", toolkit() / "lib", "-Xlinker", f"-rpath={toolkit() / 'lib'}"]
-            command = [toolkit() / "bin/nvcc", "-std=c++17", *flags, "-o", program, WORKLOADS / source, *libraries]
+            libraries: list[str | Path] = [
+                "-L",
+                self.folder,
+                "-L",
+                toolkit() / "lib",
+                "-Xlinker",
+                f"-rpath={toolkit() / 'lib'}",
+            ]
+            command: list[str | Path] = [
+                toolkit() / "bin/nvcc",
+                "-std=c++17",
+                *flags,
+                "-o",
+                program,
+                WORKLOADS / source,
+                *libraries,
+            ]
             subprocess.run(command, check=True)
         return program
 

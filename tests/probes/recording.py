@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from scope_bpf.capture.account import Account, PlaceAccount
-from scope_bpf.capture.batch import RawBatch
+from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.columns import to_arrow
 
 ONE_INTERVAL_MS = 3_600_000  # so long that a summary is read once, at the end, even on a slow machine
@@ -24,7 +24,7 @@ class Recording:
     notes: list[str] = field(default_factory=list)
     batches: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
 
-    def add(self, raw: RawBatch) -> None:
+    def add(self, raw: Batch) -> None:
         self.batches.setdefault(raw.stream.name, []).append(to_arrow(raw))
 
     def rows(self, stream: str) -> list[dict[str, Any]]:

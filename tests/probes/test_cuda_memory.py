@@ -132,10 +132,12 @@ def test_code_without_symbols_can_be_named_later(record: Record, program: Path, 
     (stack,) = [row["stack"] for row in live.values() if row["live_count"] == 101]
     ours = [frame for frame in stack.split(";") if frame.startswith("stripped")]
     assert len(ours) >= 2
+    offset = ""
     for frame in ours:
-        offset = re.fullmatch(rf"stripped\+(0x[0-9a-f]+) \[{build_id}\]", frame)
-        assert offset
-    named = subprocess.run(["addr2line", "-fe", program, str(offset[1])], capture_output=True, text=True, check=True)
+        found = re.fullmatch(rf"stripped\+(0x[0-9a-f]+) \[{build_id}\]", frame)
+        assert found
+        offset = found[1]
+    named = subprocess.run(["addr2line", "-fe", program, offset], capture_output=True, text=True, check=True)
     assert "leak" in named.stdout.splitlines()[0], "the unstripped file has the innermost one's name there"
 
 

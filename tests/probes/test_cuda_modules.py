@@ -22,7 +22,7 @@ from scope_bpf.binding.mapping_watch import MappingWatch, News
 from scope_bpf.capture import attacher as attacher_module
 from scope_bpf.capture import functions as functions_module
 from scope_bpf.capture.attacher import Attacher
-from scope_bpf.capture.batch import RawBatch
+from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.capture.uprobe import Uprobes
@@ -67,7 +67,7 @@ class Traced:
     def poll(self) -> None:
         self._take(self.tracer.poll(20))
 
-    def _take(self, batches: list[RawBatch]) -> None:
+    def _take(self, batches: list[Batch]) -> None:
         for raw in batches:
             self.recording.add(raw)
             self.count += len(raw.rows) if raw.stream.name == "cuda_call" else 0
@@ -288,7 +288,8 @@ def test_a_transient_refusal_is_tried_again(
     target: Target | None,
 ) -> None:
     """A file whose attach fails with EAGAIN is attached a little later, and the retries are counted."""
-    gate, attach, refused = tmp_path / "gate", Uprobes.attach, []
+    gate, attach = tmp_path / "gate", Uprobes.attach
+    refused: list[str] = []
 
     def refuse(uprobes: Uprobes, module: Module, found: dict[str, int]) -> int:
         if module.path == str(library) and len(refused) < times:

@@ -30,7 +30,14 @@ def large_library(tmp_path: Path) -> Path:
 def test_a_large_library_is_attached_to_under_full_load(record: Record, large_library: Path, tmp_path: Path) -> None:
     """No call of an attached function is lost while the symbols of a large library are read."""
     runtime, program = StandIn(tmp_path).folder / "libcudart.so.13", tmp_path / "program"
-    flags = ["-O1", "-pthread", f"-Wl,--no-as-needed,-rpath={tmp_path}", runtime, tmp_path / "libcuda.so.1", "-ldl"]
+    flags: list[str | Path] = [
+        "-O1",
+        "-pthread",
+        f"-Wl,--no-as-needed,-rpath={tmp_path}",
+        runtime,
+        tmp_path / "libcuda.so.1",
+        "-ldl",
+    ]
     subprocess.run(["gcc", "-o", program, WORKLOADS / "large_library.c", *flags], check=True)
     recording = record("cuda", [str(program), str(TIMES), str(large_library)], stacks=False)
     assert recording.status == 0

@@ -70,7 +70,7 @@ def test_operations_without_ggml_itself(record: Record, tmp_path: Path) -> None:
     program = build(tmp_path)
     source = (WORKLOADS / "ggml_base.c").read_text().replace("ggml_op_name", "hidden_name")
     (tmp_path / "base.c").write_text(source)
-    command = ["gcc", "-O2", "-fPIC", "-shared", f"-I{WORKLOADS}", "-o", tmp_path / "libggml-base.so"]
+    command: list[str | Path] = ["gcc", "-O2", "-fPIC", "-shared", f"-I{WORKLOADS}", "-o", tmp_path / "libggml-base.so"]
     subprocess.run([*command, tmp_path / "base.c"], check=True)
     recording = record("ggml", [program, "operations"])
     assert {key[3:] for key in operations(recording)} == {NONE}

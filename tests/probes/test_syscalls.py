@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 from tests.probes.recording import Record
 
+from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.target import Target
@@ -102,7 +103,7 @@ def test_counts_are_those_of_strace(record: Record, command: list[str], tmp_path
     first calls depend on them.
     """
     summary = tmp_path / "strace"
-    strace = ["strace", "-f", "-c", "-o", summary]
+    strace: list[str | Path] = ["strace", "-f", "-c", "-o", summary]
     subprocess.run([*strace, *command], check=True, env=os.environ)  # C libraries may have added more to ours
     expected = {}
     for line in summary.read_text().splitlines():
@@ -195,7 +196,7 @@ def test_attaching_in_the_middle_mixes_no_calls_up() -> None:
         for _ in range(12):
             with Tracer(probe, parse_options(probe.options, {"names": "lseek"}), Target(pid=load.pid)) as tracer:
                 tracer.start()
-                found = []
+                found: list[Batch] = []
                 while not found:  # a busy machine may not run the program for a while
                     found += tracer.poll(20)
                 found += tracer.finish()

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +48,7 @@ int BPF_PROG(taken, struct task_struct *parent) { %s return 0; }
 
 
 @pytest.fixture
-def thing(compiled: Compile) -> "type[Probe]":
+def thing(compiled: Compile) -> Callable[..., Probe]:
     """Makes a throw-away probe with two ways to attach."""
 
     def build(
@@ -62,7 +62,7 @@ def thing(compiled: Compile) -> "type[Probe]":
             alternatives=(Alternative("the better way", ("refused",)), Alternative("the other way", ("taken",))),
         )
 
-    return build  # type: ignore[return-value]
+    return build
 
 
 def start(probe: Probe) -> Tracer:
@@ -72,7 +72,7 @@ def start(probe: Probe) -> Tracer:
     return tracer
 
 
-def test_the_first_alternative_that_works_is_taken(thing: "type[Probe]") -> None:
+def test_the_first_alternative_that_works_is_taken(thing: Callable[..., Probe]) -> None:
     """The tracer skips an alternative that the kernel refuses; the tracer and doctor report the reason."""
     probe = thing(section="tp_btf/no_such_tracepoint")
     tracer = start(probe)
@@ -106,7 +106,7 @@ def test_a_kernel_that_attaches_one_by_one_loads_programs_once(monkeypatch: pyte
     assert len(loaded) == 1
 
 
-def test_options_that_load_other_programs_are_tried(thing: "type[Probe]") -> None:
+def test_options_that_load_other_programs_are_tried(thing: Callable[..., Probe]) -> None:
     """If it is asked for, each value of an option that loads other programs is tried, and the reason of a failure told;
     one that changes no program is not."""
 
@@ -134,20 +134,20 @@ def test_the_options_of_a_probe_that_are_tried() -> None:
     assert {one.option: one.reason for one in finding.tried} == {"mode=summary": "", "record=off_cpu": ""}
 
 
-def test_the_best_alternative_is_taken_where_it_works(thing: "type[Probe]") -> None:
+def test_the_best_alternative_is_taken_where_it_works(thing: Callable[..., Probe]) -> None:
     """If the best alternative works, it is used and none is refused."""
     tracer = start(thing())
     assert (tracer.attach_point, tracer.refused) == ("the better way", [])
 
 
-def test_no_alternative_left_is_not_supported(thing: "type[Probe]") -> None:
+def test_no_alternative_left_is_not_supported(thing: Callable[..., Probe]) -> None:
     """If no alternative works, the error gives the reason."""
     probe = thing(section="tp_btf/no_such_tracepoint")
     with pytest.raises(NotSupported, match=r"probe 'thing' cannot run here: the better way: .*no_such_tracepoint"):
         start(replace(probe, alternatives=probe.alternatives[:1]))
 
 
-def test_a_refusal_of_the_verifier_names_program_and_line(thing: "type[Probe]") -> None:
+def test_a_refusal_of_the_verifier_names_program_and_line(thing: Callable[..., Probe]) -> None:
     """The message has the program and the verifier's complaint; the error keeps the log."""
     probe = thing(section="tp_btf/no_such_tracepoint", body="return *(volatile int *)((long)parent * 2);")
     with pytest.raises(VerifierError, match=r"refused the BPF program 'taken'.*R1 ") as caught:
@@ -160,7 +160,9 @@ def test_a_refusal_of_the_verifier_names_program_and_line(thing: "type[Probe]") 
     [((), "Python lacks 'value'"), (("value", "other"), "C lacks 'other'")],
     ids=["field-without-column", "column-without-field"],
 )
-def test_c_and_python_must_name_the_same_fields(thing: "type[Probe]", columns: tuple[str, ...], said: str) -> None:
+def test_c_and_python_must_name_the_same_fields(
+    thing: Callable[..., Probe], columns: tuple[str, ...], said: str
+) -> None:
     """A field missing in C or Python fails at load; the error names the stream, the struct and the field."""
     with pytest.raises(LayoutMismatch, match=f"stream 'thing', struct thing_event: {said}"):
         start(thing(columns=columns))
@@ -245,7 +247,7 @@ def test_cost_is_counted_by_the_kernel() -> None:
     assert 10 < cost.run_time_ns / cost.run_count < 1_000_000
 
 
-def test_a_kernel_that_refuses_fentry_is_passed_over(thing: "type[Probe]") -> None:
+def test_a_kernel_that_refuses_fentry_is_passed_over(thing: Callable[..., Probe]) -> None:
     """fentry is used where the kernel allows it; an old kernel, or one in lockdown, gets the next alternative."""
     probe = thing(section="fentry/do_exit")
     tracer = start(probe)

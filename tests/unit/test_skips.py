@@ -23,7 +23,17 @@ def test_a_skip_has_to_be_explained(tmp_path: Path, body: str, status: int) -> N
     """On a host without tracefs, a skip for that reason passes; a skip for any other reason fails the run."""
     written = tmp_path / "test_written.py"
     written.write_text(f"import pytest\n{MASKED}\ndef test_written(need):\n    {body}\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "--rootdir", ROOT, written]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.conftest",
+        "--rootdir",
+        ROOT,
+        written,
+    ]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == status, ran.stdout
     assert ("not in the mood" in ran.stdout.partition("doctor")[2]) == bool(status)

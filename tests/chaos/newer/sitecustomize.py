@@ -39,7 +39,7 @@ def _change_probe(module: Any) -> None:
     derive = first.derive
 
     def newer(rows: Any) -> dict[str, Any]:
-        return derive(rows) | {"failed": pa.array(rows["ret"] < 0)}
+        return {**derive(rows), "failed": pa.array(rows["ret"] < 0)}
 
     derived = {**first.derived, "failed": Derived(Column("whether it failed"), pa.bool_())}
     changed = dataclasses.replace(first, derived=derived, derive=newer)

@@ -117,6 +117,9 @@ class StandInServer(SessionServicer):
     def _wish(self) -> session_pb2.AttendReply:
         return session_pb2.AttendReply(wanted=session_pb2.Wanted(number=self._number, tasks=self._wanted))
 
+    async def Renew(self, request: Any, context: Any) -> Any:
+        """Nobody renews."""
+
     async def Annotate(self, request: session_pb2.AnnotateRequest, context: Any) -> session_pb2.AnnotateReply:
         if not self.annotates:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "an older server")

@@ -138,7 +138,7 @@ async def test_an_agent_that_is_told_to_stop_while_it_starts_ends_in_order(
 ) -> None:
     """SIGTERM ends an agent with status 0, also while it still imports its modules, or starts its parts."""
     make_member(tmp_path, server.authority, f"127.0.0.1:{server.port}")
-    words = ["--state-dir", tmp_path, "--control", "127.0.0.1:0", "--metrics", f"127.0.0.1:{port}"]
+    words: list[str | Path] = ["--state-dir", tmp_path, "--control", "127.0.0.1:0", "--metrics", f"127.0.0.1:{port}"]
     with subprocess.Popen([sys.executable, "-m", "scope_cli.main", "agentd", *words]) as process:
         reached = {
             "cygrpc": lambda: "cygrpc" in Path(f"/proc/{process.pid}/maps").read_text(),
@@ -216,7 +216,7 @@ async def test_ports_that_are_taken_are_named(start_agent: StartAgent) -> None:
 def test_addresses_are_checked(name: str, address: str, tmp_path: Path) -> None:
     """A malformed address is refused, as is one of metrics, which have no TLS, that other machines could reach."""
     with pytest.raises(InvalidSettings, match=f"{name}: "):
-        Settings(tmp_path, **{name: address})
+        Settings(tmp_path, **dict[str, Any]({name: address}))
 
 
 async def test_two_agents_cannot_share_a_state_directory(start_agent: StartAgent) -> None:

@@ -248,7 +248,7 @@ async def test_the_example_prints_programs(start_agent: StartAgent, tmp_path: Pa
     async with start_agent(metrics=f"127.0.0.1:{port}") as agent:
         command = held_calls(1)
         await start(agent, request("process", pid=command.pid))
-        words = [sys.executable, EXAMPLE, tmp_path / "bus" / "socket"]
+        words: list[str | Path] = [sys.executable, EXAMPLE, tmp_path / "bus" / "socket"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as example:
             await has_topics(port, 1)
             await run_to_end(command)

@@ -89,7 +89,7 @@ class Run:
         """A record of the run, with this content."""
         return Record(run_id=self.run_id.bytes, task_id=self.task_id.bytes, **content)
 
-    def start(self, origin: task_pb2.Origin = task_pb2.ORIGIN_SERVER, **changed: Any) -> Record:
+    def start(self, origin: "task_pb2.Origin.ValueType" = task_pb2.ORIGIN_SERVER, **changed: Any) -> Record:
         """The record of the run's start."""
         start = RunStart(definition=task_pb2.Definition(probe="syscalls"), origin=origin, attach_point="tp_btf")
         start.started.FromNanoseconds(BOOT_TO_UTC_NS)
@@ -148,7 +148,7 @@ class Run:
         self,
         last_sequences: Mapping[str, int],
         streams: Mapping[str, Account] | None = None,
-        end: task_pb2.TaskEnd = task_pb2.TASK_END_REQUEST,
+        end: "task_pb2.TaskEnd.ValueType" = task_pb2.TASK_END_REQUEST,
     ) -> Record:
         """The record of the run's end."""
         told = Accounts(streams=streams or {}, ktime_ns=2 * FIRST_KTIME_NS, boot_to_utc_ns=BOOT_TO_UTC_NS)

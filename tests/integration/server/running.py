@@ -112,7 +112,8 @@ async def running(settings: Settings, prepared: bool = True) -> AsyncIterator[Se
     stop = asyncio.Event()
     listens: asyncio.Future[tuple[str, str, str]] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(settings, stop, lambda *addresses: listens.set_result(addresses)))
-    await asyncio.wait([serving, listens], return_when=asyncio.FIRST_COMPLETED)
+    futures: list[asyncio.Future[Any]] = [serving, listens]
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         await serving
     server = Server(*listens.result(), settings.socket, Authority(settings.authority), settings.database)

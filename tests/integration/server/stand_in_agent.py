@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import grpc
 from tests.integration.server.running import Server
@@ -84,7 +84,7 @@ class StandInAgent:
         refuses the agent."""
         async with AsyncExitStack() as opened:
             channel = over or await opened.enter_async_context(server.channel(self.machine_id))
-            stub: Any = SessionStub(channel)  # its type demands an iterator of requests
+            stub = cast("Any", SessionStub)(channel)  # its type demands an iterator of requests
             call = stub.Attend()
             await call.write(session_pb2.AttendRequest(hello=self.hello()))
             welcome = asyncio.Event()
@@ -102,7 +102,7 @@ class StandInAgent:
                 await asyncio.gather(*work, return_exceptions=True)
                 call.cancel()
 
-    def change(self, task_id: str, state: "task_pb2.TaskState", **run: Any) -> control_pb2.Task:
+    def change(self, task_id: str, state: "task_pb2.TaskState.ValueType", **run: Any) -> control_pb2.Task:
         """Changes a task's state, and reports it."""
         task = self.tasks[task_id]
         task.run.state = state
@@ -113,7 +113,9 @@ class StandInAgent:
         self._changed.set()
         return task
 
-    def begin(self, task_id: str, definition: task_pb2.Definition, origin: "task_pb2.Origin") -> control_pb2.Task:
+    def begin(
+        self, task_id: str, definition: task_pb2.Definition, origin: "task_pb2.Origin.ValueType"
+    ) -> control_pb2.Task:
         """Starts a new run of a task, and reports it."""
         task = self.tasks[task_id] = control_pb2.Task(task_id=task_id, origin=origin, definition=definition)
         task.run.task_id = task_id

@@ -14,6 +14,7 @@ from tests.integration.server.stand_in_agent import StandInAgent
 from scope_proto.scope.v1 import session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
 from scope_server.session import service
+from scope_server.session.annotate import RATE
 from scope_server.store.retention import Closed, closed
 
 StartServer = Callable[..., Any]
@@ -102,7 +103,7 @@ async def test_a_machine_says_no_more_than_an_agent_would(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message beyond the machine's limit is refused as a whole; an agent keeps what is refused, and tries again."""
-    monkeypatch.setattr(service, "RATE", replace(service.RATE, per_minute=0.01, burst=5))
+    monkeypatch.setattr(service, "RATE", replace(RATE, per_minute=0.01, burst=5))
     async with start_server() as server, StandInAgent().attending(server) as channel:
         stub: Any = SessionStub(channel)
         for count in (3, 2, 1):

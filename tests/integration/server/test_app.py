@@ -94,7 +94,7 @@ async def test_what_was_not_answered_is_stored_by_the_next_server(start_server: 
             run = await recorded(server, agent)
             batches += [run.batch(n + 1, rows(97, 97 * n), 97 * (n + 1)) for n in range(11)]
             assert await answers(call, *batches[:3]) == [STORED] * 3
-        blocker = await asyncio.to_thread(psycopg.connect, server.conninfo)
+        blocker = await asyncio.to_thread(lambda: psycopg.connect(server.conninfo))
         blocker.execute("LOCK TABLE store.accounts IN SHARE MODE")
         lasting = contextlib.AsyncExitStack()
         channel = await lasting.enter_async_context(agent.attending(server))
@@ -274,7 +274,7 @@ async def test_an_address_that_is_being_left_is_waited_for(start_server: StartSe
 def test_an_address_is_host_and_port(name: str, address: str, tmp_path: Path) -> None:
     """Other texts are refused; the message names the setting."""
     with pytest.raises(InvalidSettings, match=f"{name}: "):
-        Settings("", tmp_path / "api.sock", tmp_path / "authority", tmp_path, **{name: address})
+        Settings("", tmp_path / "api.sock", tmp_path / "authority", tmp_path, **dict[str, Any]({name: address}))
 
 
 async def test_two_servers_cannot_have_one_socket(start_server: StartServer, database: str) -> None:
@@ -299,7 +299,7 @@ async def test_work_that_ends_unexpectedly_ends_the_server(
         raise ArithmeticError("no such luck")
 
     monkeypatch.setattr(Reports, "run", fail)
-    anywhere = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
+    anywhere: dict[str, Any] = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
     settings = Settings(database, tmp_path / "api.sock", tmp_path / "authority", tmp_path, **anywhere)
     with pytest.raises(ExceptionGroup) as ended:
         await asyncio.wait_for(serve(settings, asyncio.Event()), 60)

@@ -25,9 +25,9 @@ async def test_a_small_fleet(database: str) -> None:
         assert connection.execute(books).fetchone() == (
             rows,
             0,
-            connection.execute("SELECT count(*) FROM store.runs").fetchone()[0],
+            *(connection.execute("SELECT count(*) FROM store.runs").fetchone() or ()),
         )
-        stored = dict(
+        stored: dict[str, int] = dict(
             connection.execute("SELECT stream, sum(event_count)::bigint FROM store.batches GROUP BY 1").fetchall()
         )
         assert set(stored) == {*STREAMS, "cuda_live"}

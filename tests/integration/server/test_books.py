@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -206,7 +207,9 @@ async def test_an_account_tells_only_of_the_agents_places(line: Line) -> None:
     run = Run()
     places = [("ingest", "corrupt"), ("spool", "full"), ("Ring", "x"), ("ring", ""), ("ring", "a\0b"), ("r" * 64, "x")]
     answers = await line.send(*[run.accounts(syscall=account(1, {place: 1})) for place in places])
-    answers += await line.send(run.gap((1, 1, 1), place="ring"), run.accounts(**{"no stream": account(1)}))
+    answers += await line.send(
+        run.gap((1, 1, 1), place="ring"), run.accounts(**dict[str, Any]({"no stream": account(1)}))
+    )
     assert {answer.verdict for answer in answers} == {REFUSED}
     assert line.losses() == {}
 

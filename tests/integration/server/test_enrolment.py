@@ -169,6 +169,9 @@ class Impostor(EnrolmentServicer):
         self.heard.append(request)
         return enrolment_pb2.Certificate()
 
+    async def Return(self, request: Any, context: Any) -> Any:
+        """Nobody returns."""
+
 
 async def test_the_secret_is_told_to_the_right_server_only(tmp_path: Path) -> None:
     """A server that names the token's authority, but has a certificate of another one, is not told the secret."""
@@ -271,11 +274,12 @@ async def test_bad_requests(start_server: StartServer) -> None:
         ):
             status, said = await server.ask("POST", "certificates", json=body)
             assert (status, named in said["detail"]) == (400, True), said
-        for name, values in {
+        wrong: dict[str, tuple[Any, ...]] = {
             "valid": (0, -1, 1e9, "x"),
             "uses": (0, 1.5, True, 10**9, "x"),
             "labels": ([], {"": "x"}, {"a b": "x"}, {"a": ""}, {"a": 1}, {"a": None}, {"a": "x" * 64}),
-        }.items():
+        }
+        for name, values in wrong.items():
             for value in values:
                 status, said = await server.ask("POST", "join-tokens", json={name: value})
                 begins = said["detail"].startswith((f"{name}: ", f"{name}."))

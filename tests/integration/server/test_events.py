@@ -183,7 +183,7 @@ async def test_a_cursor_that_is_none_is_told(events: Reader, cursor: str) -> Non
 async def test_times_at_the_ends_of_the_calendar_are_times(line: Line, events: Reader, order: Order) -> None:
     """A query may begin in year 1 and end in year 9999, and returns all rows between."""
     await line.send(Run().batch(1, rows(11)))
-    ends = {"since": datetime(1, 1, 1, tzinfo=UTC), "until": datetime.max.replace(tzinfo=UTC)}
+    ends: dict[str, Any] = {"since": datetime(1, 1, 1, tzinfo=UTC), "until": datetime.max.replace(tzinfo=UTC)}
     for given in ends, {"since": ends["since"]}, {"until": ends["until"]}:
         for where in "", "pid = 4711":
             assert len(await every(events, asked(order=order, where=where, **given))) == 11

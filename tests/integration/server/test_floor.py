@@ -50,7 +50,7 @@ def small(disk: Path) -> Iterator[PrivatePostgres]:
 @asynccontextmanager
 async def serving(small: PrivatePostgres, folder: Path) -> AsyncIterator[Server]:
     """A server that stores to this PostgreSQL."""
-    anywhere = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
+    anywhere: dict[str, Any] = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
     files = (folder / "token", folder / "authority", folder)
     settings = Settings(small.conninfo(), *files, **anywhere, free_floor=FLOOR)
     async with running(settings) as server:

@@ -6,14 +6,15 @@ from typing import Any
 
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import StandInAgent
-from tests.integration.server.test_members import agent_of, token_of
+from tests.integration.server.test_enrolment import token_of
+from tests.integration.server.test_members import agent_of
 
 from scope_agentd.identity.join import join
 from scope_agentd.identity.membership import Membership
 from scope_catalogue.template import TEMPLATES
 
 StartServer = Callable[..., Any]
-PARTS = [
+PARTS: list[dict[str, Any]] = [
     {"probe": "syscalls", "options": {"mode": "summary"}, "where": "count > 1"},
     {"probe": "files", "options": {}, "where": None},
 ]
@@ -84,7 +85,7 @@ async def test_a_wrong_definition_starts_nothing(start_server: StartServer) -> N
         ):
             status, said = await server.ask("POST", "groups", json={"parts": PARTS, "nodes": ["stand-in"]} | change)
             assert (status in (400, 404), said["errors"][0]["pointer"]) == (True, pointer), said
-        named = {"parts": PARTS, "nodes": ["stand-in"]}
+        named: dict[str, Any] = {"parts": PARTS, "nodes": ["stand-in"]}
         for wish in (
             {},
             named | {"template": "slow"},

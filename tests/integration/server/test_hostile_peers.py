@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -47,7 +47,7 @@ def call(channel: Any, method: Any, messages: list[bytes]) -> Any:
     """A call of any method of the session service, with these serialized messages."""
     path = f"/{method.containing_service.full_name}/{method.name}"
     if not method.client_streaming:
-        return channel.unary_unary(path)(messages[0], timeout=PATIENCE_S)
+        return cast("Any", channel).unary_unary(path)(messages[0], timeout=PATIENCE_S)
 
     async def sent() -> AsyncIterator[bytes]:
         for message in messages:
@@ -148,7 +148,8 @@ async def test_what_is_no_message(start_server: StartServer, service: str) -> No
             if service == "enrol":
                 paths = ("/scope.v1.Enrolment/Join", "/scope.v1.Enrolment/Return")
                 calls: list[Any] = [
-                    lambda message, path=path: channel.unary_unary(path)(message, timeout=PATIENCE_S) for path in paths
+                    lambda message, path=path: cast("Any", channel).unary_unary(path)(message, timeout=PATIENCE_S)
+                    for path in paths
                 ]
             else:
                 calls = [lambda message, method=method: call(channel, method, [message]) for method in METHODS]
@@ -238,7 +239,9 @@ async def test_failed_handshakes_are_counted(database: str, tmp_path: Path, monk
         process = await asyncio.create_subprocess_exec(*command, *words, stderr=out, env=environment)
     address = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
     try:
-        server = Server(*address.values(), tmp_path / "api.sock", authority, database)
+        server = Server(
+            address["http"], address["ingest"], address["enrol"], tmp_path / "api.sock", authority, database
+        )
         await until(lambda: asyncio.sleep(0, (tmp_path / "api-url").exists()), bool, PATIENCE_S)
         other = of_machine(Authority(tmp_path / "other"), MACHINE)
         stranger = replace(other, authorities=(*other.authorities, authority.certificate))  # it accepts the server

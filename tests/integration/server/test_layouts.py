@@ -182,8 +182,8 @@ async def _every(events: Reader, query: EventQuery) -> list[dict[str, Any]]:
 
 async def _answers(laid: Laid, folder: Path) -> dict[str, Any]:
     """What the API answers, without what tells one store from another."""
-    anywhere = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
-    files = {"socket": folder / "api.sock", "authority": folder / "authority", "state_dir": folder}
+    anywhere: dict[str, Any] = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
+    files: dict[str, Any] = {"socket": folder / "api.sock", "authority": folder / "authority", "state_dir": folder}
     settings = Settings(database=laid.conninfo, layout=laid.tables.layout.name, **anywhere, **files)
     async with running(settings) as server:
         asked_for = {path: await bytes_of(server, path, **WINDOW | query) for path, query in ASKED.items()}

@@ -196,7 +196,8 @@ async def test_labels(start_server: StartServer, tmp_path: Path) -> None:
             )
             assert (status, said) == (200, {"labels": {"role": "cpu", "app.io/x": "1"}})
             assert (await node(server))["labels"] == said["labels"]
-        for body in ({"a b": "x"}, {"-": None}, {"a": {}}, {"a": ""}):
+        bodies: list[dict[str, Any]] = [{"a b": "x"}, {"-": None}, {"a": {}}, {"a": ""}]
+        for body in bodies:
             status, said = await server.ask("POST", f"nodes/{one.machine_id}/labels", json=body)
             assert (status, [one["pointer"] for one in said["errors"]]) == (400, [f"#/{next(iter(body))}"]), said
         assert (await server.ask("POST", "nodes/nobody/labels", json={"a": "b"}))[0] == 404

@@ -104,7 +104,7 @@ async def test_it_reads_rows(line: Line, tmp_path: Path) -> None:
 
 def test_a_role_that_may_more_is_refused(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command does not turn the owner into a reader, and says what to do."""
-    owner = psycopg.conninfo.conninfo_to_dict(database)["user"]
+    owner = str(psycopg.conninfo.conninfo_to_dict(database)["user"])
     with pytest.raises(AssertionError):
         make_role(database, tmp_path, owner)
     assert "choose another name" in capsys.readouterr().err

@@ -82,7 +82,7 @@ async def test_each_comparison_takes_the_rows_that_it_says(
     """Every operator works with every kind of column, if keys are looked up first and if they are too many for that."""
     monkeypatch.setattr(keys, "_MOST", most)
     reader, given = odd
-    odd_ones = {"pid": [815], "start_ns": [7], "stack": STACKS}
+    odd_ones: dict[str, list[Any]] = {"pid": [815], "start_ns": [7], "stack": STACKS}
     of_keys = [one for column, values in odd_ones.items() for one in comparisons(column, values)]
     for one in [*of_keys, *every_comparison()]:
         assert await _found(reader, one.text) == [row["number"] for row in given if one.takes(row)], one.text

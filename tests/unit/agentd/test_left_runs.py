@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,8 @@ class PinsOf(Pins):
     """Replaces the files and the BPF file system: left() returns the given runs."""
 
     def __init__(self, *left: LeftRun) -> None:
-        self._left, self.released = list(left), []
+        self._left = list(left)
+        self.released: list[Any] = []
 
     def left(self) -> list[LeftRun]:
         return self._left

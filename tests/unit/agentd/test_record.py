@@ -11,6 +11,7 @@ import pytest
 from scope_agentd.pipeline import batch
 from scope_agentd.pipeline.batch import MOST_BYTES, Batcher
 from scope_agentd.pipeline.books import Books
+from scope_agentd.pipeline.columns import compressed
 from scope_agentd.pipeline.describe import Describer
 from scope_agentd.pipeline.record import Recorder
 from scope_bpf.capture.account import Account
@@ -25,7 +26,6 @@ THING = Stream("thing", "a thing", columns={})
 DESCRIBED = DescribedStream(
     "thing", "things", Mode.SAMPLES, "a thing", (TypedColumn(meaning="what it says", name="text", type="string"),)
 )
-COMPRESSED = batch.compressed
 
 
 class TracerOf:
@@ -93,7 +93,7 @@ def test_rows_that_cannot_be_read_are_lost(monkeypatch: pytest.MonkeyPatch) -> N
     """If a batch fails halfway, its first rows stay recorded or too_large; only the rest is booked as unreadable."""
 
     def fails_later(columns: pa.RecordBatch, most_bytes: int) -> Iterator[Any]:
-        pieces = COMPRESSED(columns, most_bytes)
+        pieces = compressed(columns, most_bytes)
         if columns["text"][0].as_py() == "a":
             yield next(pieces)
             yield next(pieces)
@@ -120,7 +120,7 @@ def test_rows_that_cannot_be_filtered_are_lost(monkeypatch: pytest.MonkeyPatch) 
     def fails(columns: pa.RecordBatch, most_bytes: int) -> Iterator[Any]:
         if columns.num_rows == 2:
             raise pa.ArrowInvalid("made up")
-        return COMPRESSED(columns, most_bytes)
+        return compressed(columns, most_bytes)
 
     monkeypatch.setattr(batch, "compressed", fails)
     strange = SampledBatch(THING, pa.RecordBatch.from_pydict({"ktime_ns": range(3), "text": range(3)}))

@@ -19,7 +19,7 @@ def a_stream(**fields: Any) -> dict[str, Any]:
 
 def a_task(**fields: Any) -> dict[str, Any]:
     """A running task."""
-    plain = {
+    plain: dict[str, Any] = {
         "task_id": TASK_ID,
         "group_id": None,
         "node": MACHINE,

@@ -38,6 +38,7 @@ class Api:
         self.answers: dict[str, list[tuple[int, Any]]] = {}
         self.asked: list[tuple[str, str, Any]] = []
         self.url = ""
+        self.socket = Path()
 
     def answer(self, request: str, *bodies: Any, status: int = 200) -> None:
         """Adds answers to a request."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -220,7 +220,7 @@ def test_tailed_rows_are_harmless(capsys: pytest.CaptureFixture[str]) -> None:
             self.losses.note(message)
             yield message, schema
 
-    file, reader = io.BytesIO(), OneMessage()
+    file, reader = io.BytesIO(), cast("Any", OneMessage())
     tailing = Tailing(reader, {"exec": STREAM}, Sinks([LinesSink(file, reader.losses.accounts, ["exec"])]), 2)
     tailing.run()
     said = tailing.close()

@@ -143,7 +143,9 @@ def test_a_filter_goes_to_every_part(api: Api, scope: Run) -> None:
     assert scope("start", "here", "files", "--where", "ret < 0")[0] == 0
     assert scope("start", "here", "files,syscalls", "--where", "ret < 0")[0] == 0
     assert scope("templates", "keep", "mine", "files,syscalls", "--where", "ret < 0")[0] == 0
-    parts = [{"probe": probe, "options": {}, "where": "ret < 0"} for probe in ("files", "syscalls")]
+    parts: list[dict[str, Any]] = [
+        {"probe": probe, "options": {}, "where": "ret < 0"} for probe in ("files", "syscalls")
+    ]
     assert [body and body.get("parts", [body])[0]["where"] for _, _, body in api.asked] == ["ret < 0"] * 3
     assert [body and body.get("parts") for _, _, body in api.asked[1:]] == [parts, parts]
     status, _, error = scope("start", "here", "template:slow", "--where", "ret < 0")

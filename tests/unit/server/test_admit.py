@@ -90,7 +90,7 @@ def test_a_record_is_weighed_by_what_it_declares() -> None:
     [
         (Run().accounts(syscall=account(1 << 53)), "hostile"),
         (Run().accounts(syscall=account(1, {("ring", f"r{n}"): 1 for n in range(300)})), "hostile"),
-        (Run().accounts(**{f"s{n}": account(1) for n in range(300)}), "hostile"),
+        (Run().accounts(**dict[str, Any]({f"s{n}": account(1) for n in range(300)})), "hostile"),
         (Run().gap((0, 1, 1)), "hostile"),
         (Run().gap((2, 1, 1)), "hostile"),
         (Run().gap((1, 1 << 63, 1)), "hostile"),
@@ -147,7 +147,12 @@ def test_starts_and_ends_are_told() -> None:
     start = ADMIT(run.start(), MACHINE).content
     assert isinstance(start, Start)
     assert (start.probe, start.origin, start.started_ns) == ("syscalls", "server", BOOT_TO_UTC_NS)
-    for end, expected in ((5, ("failed", "killed")), (1, ("stopped", "request")), (77, ("stopped", None))):
+    kinds: tuple[tuple[Any, tuple[str, str | None]], ...] = (
+        (5, ("failed", "killed")),
+        (1, ("stopped", "request")),
+        (77, ("stopped", None)),
+    )
+    for end, expected in kinds:
         ended = ADMIT(run.record(end=RunEnd(end=end, error="a\0b", last_sequences={"syscall": 3})), MACHINE).content
         assert isinstance(ended, End)
         assert ((ended.state, ended.end), ended.error) == (expected, "ab")

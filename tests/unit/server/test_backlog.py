@@ -40,8 +40,8 @@ async def test_a_runs_records_stay_in_one_lane_in_order() -> None:
     backlog = Backlog(1 << 20, lanes=3)
     runs = [uuid.uuid4().bytes for _ in range(20)]
     brought = {run: [_pending(run) for _ in range(5)] for run in runs}
-    for records in zip(*brought.values(), strict=True):
-        for pending in records:
+    for round_ in zip(*brought.values(), strict=True):
+        for pending in round_:
             await backlog.put(pending)
     backlog.close()
     taken = [[one for _ in range(20) for one in await _take(backlog, lane)] for lane in range(3)]
@@ -159,7 +159,7 @@ async def test_each_is_answered_once_in_the_loop() -> None:
     outcomes = [STORED, Outcome(Verdict.REFUSED, "bad", "corrupt"), Outcome(Verdict.LATER, "new", "newer")]
     for number in range(3):
         record = Record(run_id=b"r" * 16, batch=Batch(sequence=number + 1))
-        await backlog.put(Pending(record, MACHINE, 10, lambda outcome, n=number: answers.append((n, outcome))))  # type: ignore[misc]
+        await backlog.put(Pending(record, MACHINE, 10, lambda outcome, n=number: answers.append((n, outcome))))
     group = await _take(backlog, 0)
     await asyncio.to_thread(backlog.settle, 0, group, outcomes)
     while backlog.held_bytes:

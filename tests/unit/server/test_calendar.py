@@ -4,7 +4,6 @@ from datetime import date, timedelta
 
 import pytest
 
-from scope_server.store.retention import calendar
 from scope_server.store.retention.calendar import Calendar
 
 TODAY = date(2026, 11, 21)
@@ -63,7 +62,7 @@ def test_a_clock_that_was_set_right_is_believed() -> None:
 def test_the_doubt_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The doubt ends after 24 hours of the monotonic clock, which nobody sets."""
     now = [1000.0]
-    monkeypatch.setattr(calendar.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("scope_server.store.retention.calendar.time.monotonic", lambda: now[0])
     days = Calendar(Clock())
     days.look(TODAY - timedelta(days=100))
     now[0] += 24 * 3600 - 1

@@ -28,12 +28,12 @@ def test_the_limits_are_shares_of_the_disk(
 ) -> None:
     """The limit is 20 % of the disk, at most 20 GiB; the floor is 2 %, at least 512 MiB, but at most a quarter."""
     monkeypatch.setattr(disk, "_directory", lambda _: tmp_path)
-    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: Usage(total, 0, floor))
+    monkeypatch.setattr("scope_server.store.retention.disk.shutil.disk_usage", lambda _: Usage(total, 0, floor))
     looked = Disk()
     looked.look(cast("Any", None))
     assert (looked.limit_bytes, looked.floor_bytes) == (limit, floor)
     assert not looked.short and looked.shortage() == ""
-    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: Usage(total, 0, floor - 1))
+    monkeypatch.setattr("scope_server.store.retention.disk.shutil.disk_usage", lambda _: Usage(total, 0, floor - 1))
     assert looked.short and f"floor {floor >> 20} MiB" in looked.shortage()
     given = Disk(7, 11)
     given.look(cast("Any", None))

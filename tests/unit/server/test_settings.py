@@ -1,6 +1,7 @@
 """The server's settings: the password of the database has a file of its own."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -12,7 +13,7 @@ from scope_wire.errors import InvalidSetting
 
 
 def of(database: str, password_file: Path | None = None) -> Settings:
-    files = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
+    files: dict[str, Any] = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
     return Settings(database, **files, database_password_file=password_file)
 
 
@@ -85,6 +86,6 @@ def test_the_password_of_redis_is_not_shown(tmp_path: Path) -> None:
     assert without_password("redis://r/0?password=p&db=1") == "redis://r/0?password=***&db=1"
     file = tmp_path / "password"
     file.write_text("from the file\n")
-    files = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
+    files: dict[str, Any] = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
     found = Settings("host=db", **files, redis="redis://r", redis_password_file=file).redis_address()
     assert found and found.password == "from the file"

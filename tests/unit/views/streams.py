@@ -25,4 +25,4 @@ def stream(
         for name, column in meant.items()
     )
     fields = {"name": "some", "probe": "test", "mode": Mode.EVENTS, "meaning": "something", "columns": typed}
-    return DescribedStream(**{**fields, "shown": Shown(tables, flame=flame), **given})  # type: ignore[arg-type]
+    return DescribedStream(**{**fields, "shown": Shown(tables, flame=flame), **given})

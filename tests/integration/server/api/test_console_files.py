@@ -32,7 +32,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def _got(server: Server, path: str, **headers: str) -> tuple[int, bytes, Any]:
     async with aiohttp.ClientSession() as session:
         address = URL(f"http://{server.http}{path}", encoded=True)
-        async with session.get(address, headers=headers, auto_decompress=False) as answer:  # type: ignore[call-arg]
+        async with session.get(address, headers=headers, auto_decompress=False) as answer:
             return answer.status, await answer.read(), answer.headers
 
 

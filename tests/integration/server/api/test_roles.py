@@ -12,10 +12,10 @@ from tests.integration.server.running import Server
 from scope_server.accounts.caller import Caller, Role
 from scope_server.api import application
 from scope_server.api.routing.callers import Authenticate
-from scope_server.api.routing.rates import Rate
 from scope_server.api.routing.route import Route
 from scope_server.api.table import TABLE
 from scope_server.errors import NotAuthenticated
+from scope_server.limits import Rate
 
 StartServer = Callable[..., Any]
 FILLED = {

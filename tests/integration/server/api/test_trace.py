@@ -38,7 +38,9 @@ def _switches(count: int) -> pa.RecordBatch:
     probe = probe_named("sched")
     (stream,) = (stream for stream in probe.streams if stream.name == "switch")
     schema = probe.schema(stream)
-    values = {field.name: [None if pa.types.is_dictionary(field.type) else 0] * count for field in schema}
+    values: dict[str, list[Any]] = {
+        field.name: [None if pa.types.is_dictionary(field.type) else 0] * count for field in schema
+    }
     values |= {"ktime_ns": [FIRST_KTIME_NS + 10_000 * n for n in range(1, count + 1)], "on_cpu_ns": [5000] * count}
     values |= {"start_ns": [500] * count, "pid": [4711] * count, "tid": [4711] * count, "comm": ["one"] * count}
     return pa.RecordBatch.from_pydict(values, schema=schema)

@@ -79,7 +79,7 @@ async def test_minutes_are_those_of_sql(start_server: Start, line: Line, port: i
 
         def arrived() -> dict[tuple[Any, ...], tuple[int, int]]:
             """The latest count and sum, by the end of the minute and labels."""
-            found = {}
+            found: dict[tuple[Any, ...], Any] = {}
             for name in ("count", "sum"):
                 for of, point in collector.points(f"scope.ollama_request.{name}"):
                     key = (point.time_unix_nano, of["comm"], of.get("path"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scope_agentd.bus import positions, waiting
+from scope_agentd.bus import waiting
 from scope_agentd.bus.waiting import Waiting
 from scope_proto.scope.v1 import record_pb2, task_pb2
 
@@ -107,7 +107,7 @@ def test_a_new_listener_is_told_the_position_at_once() -> None:
 def test_a_quiet_position_is_told_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """After 1 s, 2 s, 4 s, ..., then every minute, as long as anybody listens, also after the run's end."""
     now = 1000.0
-    monkeypatch.setattr(positions.time, "monotonic", lambda: now)
+    monkeypatch.setattr("scope_agentd.bus.positions.time.monotonic", lambda: now)
     taken = Taken()
     taken.waiting.join(b"exec/")
     taken.waiting.put(batch(1))

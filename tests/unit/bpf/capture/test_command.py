@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_signals_are_as_the_shell_left_them(ignored: tuple[int, ...], blocked: t
 
     # A shell's builtins read the masks, because Python changes its own before it could read them.
     look = ["sh", "-c", "while read line; do case $line in SigBlk*|SigIgn*) echo $line;; esac; done < /proc/$$/status"]
-    options = {"stdout": subprocess.PIPE, "text": True, "check": True, "preexec_fn": prepare}
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True, "check": True, "preexec_fn": prepare}
     directly = _masks(subprocess.run(look, **options).stdout)
     masks = _masks(subprocess.run([sys.executable, "-c", RUN, *look], **options).stdout)
     assert masks == directly

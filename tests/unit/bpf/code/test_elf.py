@@ -43,7 +43,16 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     (folder / "source.c").write_text(SOURCE)
 
     def made(name: str, *flags: str) -> Path:
-        command = ["gcc", "-O1", "-fno-omit-frame-pointer", *flags, "-o", folder / name, folder / "source.c", "-lm"]
+        command: list[str | Path] = [
+            "gcc",
+            "-O1",
+            "-fno-omit-frame-pointer",
+            *flags,
+            "-o",
+            folder / name,
+            folder / "source.c",
+            "-lm",
+        ]
         subprocess.run(command, check=True)
         return folder / name
 
@@ -79,7 +88,7 @@ def test_a_stripped_file_has_what_it_shares(build: Build) -> None:
 
 def test_the_cheapest_instruction(build: Build) -> None:
     """endbr64 is skipped only if a push follows."""
-    x86 = (
+    x86: tuple[tuple[str, list[str], bytes, int], ...] = (
         ("main", ["-fcf-protection=full"], b"\xf3\x0f\x1e\xfa\x55", 4),
         ("main", ["-fcf-protection=none"], b"\x55", 0),
         ("without_push", [], b"\xf3\x0f\x1e\xfa\x48", 0),

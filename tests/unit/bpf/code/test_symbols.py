@@ -8,7 +8,8 @@ import pytest
 
 from scope_bpf.code import effort as effort_module
 from scope_bpf.code.effort import Effort
-from scope_bpf.code.symbols import SYMBOL, Symbols
+from scope_bpf.code.symbols import Symbols
+from scope_bpf.layout.elf_headers import SYMBOL
 
 FUNCTION, OBJECT, INDIRECT = 0x12, 0x11, 0x1A  # st_info of global symbols
 

@@ -45,7 +45,17 @@ def btf(tmp_path_factory: pytest.TempPathFactory) -> Btf:
 
 def _compiled(folder: Path, source: str) -> Path:
     (folder / "types.c").write_text(source)
-    command = ["clang", "-g", "-O2", "-target", "bpf", "-c", folder / "types.c", "-o", folder / "types.o"]
+    command: list[str | Path] = [
+        "clang",
+        "-g",
+        "-O2",
+        "-target",
+        "bpf",
+        "-c",
+        folder / "types.c",
+        "-o",
+        folder / "types.o",
+    ]
     subprocess.run(command, check=True)
     return folder / "types.o"
 

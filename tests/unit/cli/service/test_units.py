@@ -36,7 +36,14 @@ def test_systemd_accepts_it(unit: Path) -> None:
 def test_it_is_hardened(service: Service, unit: Path) -> None:
     """systemd's own rating of the exposure is 3.0 or less for the agent, which traces, and 1.5 for the server."""
     most = MOST_EXPOSED[service.daemon.name]
-    command = ["systemd-analyze", "security", "--offline=true", f"--threshold={most}", "--no-pager", unit]
+    command: list[str | Path] = [
+        "systemd-analyze",
+        "security",
+        "--offline=true",
+        f"--threshold={most}",
+        "--no-pager",
+        unit,
+    ]
     rated = subprocess.run(command, capture_output=True, text=True)
     assert "Overall exposure level" in rated.stdout, rated.stderr
     assert rated.returncode == 0, rated.stdout

@@ -2,6 +2,7 @@
 
 import io
 import re
+from typing import Any
 
 import pyarrow as pa
 from tests.unit.views.streams import stream
@@ -13,7 +14,7 @@ from scope_catalogue.stream import Column, DescribedStream
 from scope_cli.trace.lines import LinesSink
 
 
-def _lines(of: DescribedStream, rows: list[dict[str, object]]) -> list[str]:
+def _lines(of: DescribedStream, rows: list[dict[str, Any]]) -> list[str]:
     """The lines without their times and without the heading."""
     file = io.BytesIO()
     sink = LinesSink(file, lambda: {}, [of.name])

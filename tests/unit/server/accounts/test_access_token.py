@@ -72,7 +72,7 @@ def test_around_midnight_the_key_of_the_day_before_counts(monkeypatch: pytest.Mo
     before = made(until - timedelta(minutes=5))
     after = made(until + timedelta(minutes=5))
     at(monkeypatch, until + timedelta(minutes=5))
-    monkeypatch.setattr(jwt.api_jwt, "datetime", access_token.datetime)
+    monkeypatch.setattr(jwt.api_jwt, "datetime", vars(access_token)["datetime"])
     assert TOKENS.read(before)
     assert jwt.get_unverified_header(after)["kid"] != jwt.get_unverified_header(before)["kid"]
     assert TOKENS.read(after)
@@ -96,7 +96,7 @@ def claims(**changes: Any) -> dict[str, Any]:
 def signed(body: dict[str, Any], algorithm: str = "HS256", authority: str = "this", day: str | None = None) -> str:
     """A token with these claims."""
     day = day or f"{datetime.now(UTC):%Y-%m-%d}"
-    key = secret_of(authority)(f"access tokens of {day}") if algorithm != "none" else None
+    key: Any = secret_of(authority)(f"access tokens of {day}") if algorithm != "none" else None
     return jwt.encode(body, key, algorithm, headers={"kid": day})
 
 

@@ -12,7 +12,7 @@ from scope_server.limits import LocalLimits, Rate
 def clock(monkeypatch: pytest.MonkeyPatch) -> "Clock":
     """Time that passes when a test says so."""
     clock = Clock()
-    monkeypatch.setattr(limits.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr("scope_server.limits.time.monotonic", lambda: clock.now)
     return clock
 
 

@@ -91,6 +91,6 @@ def test_a_line_that_is_no_header_is_told(content: str, tmp_path: Path) -> None:
 )
 def test_settings_are_checked(given: dict[str, Any], said: str) -> None:
     """A setting that does nothing, or cannot be, is an error that names it."""
-    files = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
+    files: dict[str, Any] = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
     with pytest.raises(InvalidSettings, match=said):
         Settings("host=db", **files, **given)

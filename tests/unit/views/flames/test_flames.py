@@ -107,7 +107,8 @@ def frames(drawn: str) -> dict[str, tuple[float, float, float]]:
         if frame.get("class") == "frame":
             rect, title = frame.find(f"{SVG}rect"), frame.findtext(f"{SVG}title", "")
             assert rect is not None
-            found[title.split("\n")[0]] = tuple(float(rect.get(name, "")) for name in ("x", "width", "y"))
+            left, width, top = (float(rect.get(name, "")) for name in ("x", "width", "y"))
+            found[title.split("\n")[0]] = (left, width, top)
     return found
 
 

@@ -24,7 +24,7 @@ ENOUGH_S = 30
 def compiled(folder: Path, *flags: str) -> tuple[str, bytes]:
     """Build id and debug file of a program."""
     path = folder / "program"
-    command = ["gcc", "-g", "-Wl,--build-id", *flags, "-x", "c", "-", "-o", path]
+    command: list[str | Path] = ["gcc", "-g", "-Wl,--build-id", *flags, "-x", "c", "-", "-o", path]
     subprocess.run(command, input=SOURCE, text=True, check=True)
     content = stripped(path)
     with path.open("rb", buffering=0) as file:

@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,14 @@ struct type PyCode_Type = {.members = of_code}, PyFrame_Type = {.members = of_fr
 unsigned long _PyRuntime[128] = {RUNTIME};
 void _PyEval_EvalFrameDefault(void) {}
 """
-OLD = {"LINE": "40", "FILE_AT": "104", "NAME": '"co_name"', "NAME_AT": "112", "LINES": '"co_lnotab"', "LINES_AT": "120"}
+OLD: dict[str, Any] = {
+    "LINE": "40",
+    "FILE_AT": "104",
+    "NAME": '"co_name"',
+    "NAME_AT": "112",
+    "LINES": '"co_lnotab"',
+    "LINES_AT": "120",
+}
 NEW = OLD | {"LINE": "68", "FILE_AT": "112", "NAME": '"co_qualname"', "NAME_AT": "128", "LINES": '"co_linetable"'}
 NEW["LINES_AT"] = "136"
 COOKIE = "0x7970677562656478"  # xdebugpy

@@ -153,10 +153,10 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Truth]:
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Callable[[bytes], Path]:
+def damaged(tmp_path: Path) -> Callable[[bytes | bytearray], Path]:
     """Writes a file with these bytes."""
 
-    def write(content: bytes) -> Path:
+    def write(content: bytes | bytearray) -> Path:
         (tmp_path / "damaged").write_bytes(content)
         return tmp_path / "damaged"
 
@@ -200,7 +200,9 @@ def test_what_launches_in_a_stripped_file(truth: Callable[[str], Truth], way: st
     assert found.functions == true.functions
 
 
-def test_a_registration_that_is_gone(truth: Callable[[str], Truth], damaged: Callable[[bytes], Path]) -> None:
+def test_a_registration_that_is_gone(
+    truth: Callable[[str], Truth], damaged: Callable[[bytes | bytearray], Path]
+) -> None:
     """Kernels whose registration was overwritten are absent. All others keep their names."""
     true, chance = truth("optimized"), random.Random(11)
     assert {one.host_function for one in true.registrations} == set(true.kernels)
@@ -221,7 +223,7 @@ def test_a_registration_that_is_gone(truth: Callable[[str], Truth], damaged: Cal
 
 @pytest.mark.parametrize("part", ["host function", "name", "call"])
 def test_a_part_of_a_registration_that_is_gone(
-    truth: Callable[[str], Truth], damaged: Callable[[bytes], Path], part: str
+    truth: Callable[[str], Truth], damaged: Callable[[bytes | bytearray], Path], part: str
 ) -> None:
     """A kernel with a damaged registration is absent; it never gets a neighbour's name. All others keep their names."""
     true = truth("optimized")
@@ -235,7 +237,7 @@ def test_a_part_of_a_registration_that_is_gone(
             assert found.kernels == expected
 
 
-def test_damage_elsewhere(truth: Callable[[str], Truth], damaged: Callable[[bytes], Path]) -> None:
+def test_damage_elsewhere(truth: Callable[[str], Truth], damaged: Callable[[bytes | bytearray], Path]) -> None:
     """Damage in sections that are not read does not change the result."""
     true, chance = truth("optimized"), random.Random(13)
     sections = {
@@ -256,7 +258,7 @@ def test_damage_elsewhere(truth: Callable[[str], Truth], damaged: Callable[[byte
 
 
 @pytest.mark.parametrize("way", ["shared", "optimized"])
-def test_any_damage(truth: Callable[[str], Truth], damaged: Callable[[bytes], Path], way: str) -> None:
+def test_any_damage(truth: Callable[[str], Truth], damaged: Callable[[bytes | bytearray], Path], way: str) -> None:
     """With random bytes, a cut end or false headers, reading ends within seconds: with a result or with NotElf."""
     chance = random.Random(17)
     huge = (1 << 64) - 1, (1 << 64) - 4096, 1 << 63, (1 << 63) - 1, 1 << 62, 1 << 47, 1 << 32
@@ -301,7 +303,7 @@ def code(offset: int, size: int) -> bytes:
     return struct.pack("<IIQQQQQQ", 1, 5, offset, offset, 0, size, size, 4096)
 
 
-def test_sections_with_endless_names(damaged: Callable[[bytes], Path]) -> None:
+def test_sections_with_endless_names(damaged: Callable[[bytes | bytearray], Path]) -> None:
     """A file with the maximum number of sections, each with an endless name, needs little memory."""
     sections = b"".join(section(number, offset=64 + 0xFFFF * 64, size=1 << 20) for number in range(0xFFFF))
     path = damaged(elf_file(sections=sections, more=b"x" * (1 << 20)))
@@ -310,7 +312,7 @@ def test_sections_with_endless_names(damaged: Callable[[bytes], Path]) -> None:
     assert found == Found({}, {}, {})
 
 
-def test_the_same_code_many_times(damaged: Callable[[bytes], Path]) -> None:
+def test_the_same_code_many_times(damaged: Callable[[bytes | bytearray], Path]) -> None:
     """Code that 30,000 segments cover is searched once, not once per segment."""
     parts, size = 30_000, 1 << 22
     path = damaged(elf_file(parts=code(0, size) * parts, more=b"\xe8\0\0\0\0" * (size // 5)))
@@ -319,7 +321,7 @@ def test_the_same_code_many_times(damaged: Callable[[bytes], Path]) -> None:
     assert found == Found({}, {}, {})
 
 
-def test_a_file_with_a_hole(damaged: Callable[[bytes], Path]) -> None:
+def test_a_file_with_a_hole(damaged: Callable[[bytes | bytearray], Path]) -> None:
     """A table of a terabyte in a sparse file costs little: a hole is not read."""
     names = b"\0.symtab\0.strtab\0"
     at = 64 + 3 * 64

@@ -132,7 +132,7 @@ def test_a_function_without_a_name_is_of_the_kind_of_the_next_one(tmp_path: Path
     KEPT void ggml_barrier(void) { sink--; }
     """.replace("REPEATED", "sink *= 3; " * 40)
     library = tmp_path / "library.so"
-    build = ["gcc", "-O1", "-fno-toplevel-reorder", "-shared", "-fPIC", "-x", "c", "-o", library, "-"]
+    build: list[str | Path] = ["gcc", "-O1", "-fno-toplevel-reorder", "-shared", "-fPIC", "-x", "c", "-o", library, "-"]
     subprocess.run(build, input=source, text=True, check=True)
     told = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
     (at,) = (int(line.split()[0], 16) for line in told.splitlines() if line.endswith(" hidden"))
@@ -154,7 +154,7 @@ def test_a_function_without_a_name_is_of_the_kind_of_its_callers(tmp_path: Path,
     KEPT void ggml_compute_forward_flash_attn_ext(void) { outer(); sink--; }
     """.replace("REPEATED", "sink *= 3; " * 40)
     library = tmp_path / "library.so"
-    build = ["gcc", "-O1", "-fno-toplevel-reorder", "-shared", "-fPIC", "-x", "c", "-o", library, "-"]
+    build: list[str | Path] = ["gcc", "-O1", "-fno-toplevel-reorder", "-shared", "-fPIC", "-x", "c", "-o", library, "-"]
     subprocess.run(build, input=source, text=True, check=True)
     told = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
     hidden = [int(line.split()[0], 16) for line in told.splitlines() if line.endswith((" inner", " outer"))]

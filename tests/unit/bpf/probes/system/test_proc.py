@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from scope_bpf.errors import NotSupported
-from scope_bpf.probes.system import proc
 from scope_bpf.probes.system.proc import SystemSampler
 
 SECOND = 1_000_000_000
@@ -20,7 +19,7 @@ class Machine:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.now_ns = folder, 100 * SECOND
-        monkeypatch.setattr(proc.time, "clock_gettime_ns", lambda _: self.now_ns)
+        monkeypatch.setattr("scope_bpf.probes.system.proc.time.clock_gettime_ns", lambda _: self.now_ns)
         self.write("meminfo", "MemTotal: 1000 kB\nMemAvailable: 700 kB\nSwapTotal: 0 kB\n")
         self.write("loadavg", "1.50 0.75 0.25 3/211 4711\n")
         self.counted(ticks=0, stall_us=0, disk=0, received=0, swapped=0)
