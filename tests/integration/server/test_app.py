@@ -81,6 +81,7 @@ async def test_from_a_stream_to_an_answer(start_server: StartServer) -> None:
             "stored": 204,
             "lost": [{"place": "ring", "reason": "ring_full", "count": 7}],
             "under_way": 0,
+            "left_out": 0,
         }
 
 

@@ -211,7 +211,7 @@ def test_tailed_rows_are_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     batch = _batch()
     schema = unpacked_schema(packed_schema([(one.name, type_name(one.type), "") for one in batch.schema]))
     columns = {name: packed(values) for name, values in zip(batch.schema.names, batch.columns, strict=True)}
-    message = Message("exec", "t", "r", 1, 1, 0, 2, {REASON: 1}, 0, 2, columns=columns)
+    message = Message("exec", "t", "r", 1, 1, 0, 2, {REASON: 1}, 0, events=2, columns=columns)
 
     class OneMessage:
         losses, away = Losses(0), True
