@@ -45,7 +45,8 @@ class Seen:
         of_machines = {"machine": list(heard), **dict(zip(("at", "clock_ahead_ns", "spool"), columns, strict=True))}
         try:
             await self._database.run("seen", of_machines)
-            await self._database.run("told_probes", {"machine": list(probes), "probes": list(probes.values())})
+            if probes:
+                await self._database.run("told_probes", {"machine": list(probes), "probes": list(probes.values())})
         except StoreUnavailable as error:
             self._heard, self._probes = heard | self._heard, probes | self._probes
             log.warning("when agents were heard waits for the database", extra={"reason": str(error)})

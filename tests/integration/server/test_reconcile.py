@@ -68,6 +68,7 @@ async def test_agents_that_do_nothing_cost_no_statements(
     assert not any(wish.tasks for agent in agents for wish in agent.wishes)
     assert 0 < asked.pop("changed_wishes") <= lasted / reconcile.EVERY_S + 1
     assert 0 < asked.pop("seen") <= lasted / seen.EVERY_S + 1
+    assert asked.pop("told_probes", 0) <= 2  # once they have connected; agents tell their probes only then
     assert set(asked) <= {"history"}
 
 
