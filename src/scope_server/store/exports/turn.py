@@ -53,14 +53,13 @@ class Turn:
 
     async def _taken(self) -> Connection | None:
         connection = await psycopg.AsyncConnection.connect(self._conninfo, autocommit=True, row_factory=dict_row)
+        taken = False
         try:
             row = await (await connection.execute(_TAKE)).fetchone()
-            if row and row["had"]:
-                taken, connection = connection, None  # type: ignore[assignment]  # it is not closed below
-                return taken
-            return None
+            taken = bool(row and row["had"])
+            return connection if taken else None
         finally:
-            if connection:
+            if not taken:
                 await connection.close()
 
     async def watch(self) -> None:

@@ -121,8 +121,7 @@ async def test_it_goes_on_after_influxdb_was_away(start_server: Start, line: Lin
             await begun(line, "influxdb.minutes")
             await asyncio.to_thread(influxdb.stop)
             await store(line, "ollama_request", [{"path": "/api/chat", "comm": "ollama"}] * 5)
-            failures = lambda: exported(server, "failures_total", "influxdb.minutes")  # noqa: E731
-            await until(failures, lambda count: count >= 1, 240)
+            await until(lambda: exported(server, "failures_total", "influxdb.minutes"), lambda count: count >= 1, 240)
             await asyncio.to_thread(influxdb.start)
             asked = "SELECT sum(count) FROM ollama_request"
             found = await until(lambda: asyncio.to_thread(influxdb.rows, asked), bool, 240)

@@ -23,7 +23,7 @@ def rows(
     stream: str,
     columns: Iterable[Record],
     where: Sequence[sql.Composable] = (),
-    blocks: Sequence[sql.Composable] = (),  # noqa: ARG001
+    blocks: Sequence[sql.Composable] = (),  # noqa: ARG001  # there are none
 ) -> sql.Composed:
     """A query of the stream's rows with all columns."""
     return _query(stream, _names(columns), where)
@@ -31,9 +31,9 @@ def rows(
 
 def places(
     stream: str,
-    columns: Iterable[Record],  # noqa: ARG001
+    columns: Iterable[Record],  # noqa: ARG001  # PostgreSQL reads only what is named
     where: Sequence[sql.Composable],
-    blocks: Sequence[sql.Composable],  # noqa: ARG001
+    blocks: Sequence[sql.Composable],  # noqa: ARG001  # there are none
     also: Sequence[str] = (),
 ) -> sql.Composed:
     """A query of the places of rows: batch and ordinal."""
