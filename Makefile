@@ -134,6 +134,9 @@ tracefs:
 # The folders in the order in which their tests begin: the longest first, so that the workers end together.
 FOLDERS := tests/guest tests/e2e tests/chaos tests/integration/agentd tests/probes tests/integration/server tests/unit
 
+# A worker that crashes ends the run: pytest-xdist 3.8 replaces it and may then wait for ever (its issue 1378).
+PARALLEL := --numprocesses 4 --dist loadfile --max-worker-restart 0
+
 .PHONY: test
 test: build tracefs ## run all tests, or only TESTS=... (as root)
 	@deploy/install-packages.sh test
@@ -141,7 +144,7 @@ ifdef TESTS
 	@$(BIN)/python -m pytest $(TESTS)
 else
 	@failed=0; \
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --durations 25 -m "not alone" $(FOLDERS) || failed=1; \
+	$(BIN)/python -m pytest $(PARALLEL) --durations 25 -m "not alone" $(FOLDERS) || failed=1; \
 	$(BIN)/python -m pytest --durations 25 -m alone $(FOLDERS) || failed=1; \
 	exit $$failed
 endif
@@ -151,7 +154,7 @@ QUICK := tests/probes/test_syscalls.py tests/probes/test_cuda.py tests/probes/te
 
 .PHONY: quick
 quick: lint types tracefs ## run lint, types, unit tests, a probe of each kind and one whole line (as root)
-	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile -m "not alone" $(QUICK) tests/unit
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not alone" $(QUICK) tests/unit
 
 .PHONY: chaos
 chaos: build tracefs ## run SCHEDULES=25 random schedules of faults on a whole stack, or repeat SEED=N (as root)

@@ -87,10 +87,11 @@ class Outbox:
             self._waiting -= len(sent)
 
     def close(self) -> None:
-        """Closes the file."""
-        if self._database:
-            self._database.close()
-            self._database = None
+        """Closes the file, after a call under way in another thread: SQLite crashes if it is closed meanwhile."""
+        with self._lock:
+            if self._database:
+                self._database.close()
+                self._database = None
 
     def _usable(self) -> sqlite3.Connection:
         if self._database is None:

@@ -1,5 +1,7 @@
 """Annotations that wait, in a file."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,22 @@ def test_a_full_disk_is_told_to_the_program(tmp_path: Path) -> None:
     before = outbox.waiting
     outbox.put(said(9))
     assert outbox.waiting == before + 1 == len(outbox.oldest(1000))
+
+
+def test_it_closes_after_the_call_under_way(tmp_path: Path) -> None:
+    """SQLite crashes the process if one thread closes a file that another reads."""
+    with ThreadPoolExecutor(1) as thread:
+        for number in range(30):
+            outbox = Outbox(tmp_path / f"{number}.sqlite")
+            outbox.put(said(1))
+            reading = threading.Event()
+
+            def read(outbox: Outbox = outbox, reading: threading.Event = reading) -> list[session_pb2.Annotation]:
+                while waiting := outbox.oldest(1000):
+                    reading.set()
+                return waiting
+
+            result = thread.submit(read)
+            reading.wait()
+            outbox.close()
+            assert result.result() == []
