@@ -37,7 +37,8 @@ def test_what_happens_is_found_by_every_way(up: Up) -> None:
     with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
         rows = connection.execute("SELECT pid, comm, args, ktime_ns FROM scope.exec WHERE pid = %s", [process.pid])
         assert rows.fetchall() == [(event["pid"], event["comm"], event["args"], event["ktime_ns"])]
-        about = connection.execute("SELECT exe, cmdline, parent_pid FROM store.processes WHERE pid = %s", [process.pid])
+        query = "SELECT exe, cmdline, parent_pid FROM store.processes WHERE (pid, start_ns) = (%s, %s)"
+        about = connection.execute(query, [process.pid, event["start_ns"]])
         ((exe, *described),) = about.fetchall()
     assert described == [["/bin/echo", word, "two words"], os.getpid()]
     assert os.path.realpath(exe) == os.path.realpath("/bin/echo")

@@ -24,6 +24,7 @@ SCOPE_SUMMARY(page_fault_summary)
 /* include/linux/sched.h */
 #define TASK_DEAD 0x80
 #define TASK_WAKING 0x200
+#define TASK_NEW 0x800
 #define PF_KTHREAD 0x200000
 
 /* The word: a time, in units of 8 ns; in the low bits the part (enum why_part), and which span describes it. */
@@ -296,6 +297,8 @@ int why_settle(struct bpf_iter__task *ctx)
 	bool runs;
 
 	if (!task || task->exit_state)
+		return 0;
+	if (task_state(task) & TASK_NEW) /* sched_process_fork may not have told yet whose child it is */
 		return 0;
 	thread = watched(task);
 	if (!thread)
