@@ -200,6 +200,17 @@ class Differs(TypedDict):
     sentence: str
 
 
+class DiskTime(TypedDict):
+    """Requests to a disk that the process caused."""
+
+    disk: str | None
+    operation: str | None
+    count: int
+    bytes: int
+    queue_ns: int
+    device_ns: int
+
+
 class Document(TypedDict):
     """An OpenAPI document."""
 
@@ -376,6 +387,16 @@ class Labelled(TypedDict):
     labels: dict[str, str]
 
 
+class LockTime(TypedDict):
+    """Waits for a lock in the process's memory, by the thread that gave it up."""
+
+    address: str
+    holder: str | None
+    holder_tid: int | None
+    count: int
+    total_ns: int
+
+
 class PartTime(TypedDict):
     """A part of the rows' duration, in ns of the mean row."""
 
@@ -455,6 +476,20 @@ class Quantiles(TypedDict):
     p50: float | None
     p90: float | None
     p99: float | None
+
+
+class Peer(TypedDict):
+    """TCP connections with a peer."""
+
+    remote: str | None
+    port: int | None
+    direction: str | None
+    begun: int
+    failed: int
+    sent_bytes: int
+    received_bytes: int
+    retransmits: int
+    rtt_ns: int | None
 
 
 class ProbeOption(TypedDict):
@@ -897,6 +932,9 @@ class Why(TypedDict):
     syscalls: list[SyscallTime]
     files: list[FileTime]
     faults: list[FaultTime]
+    locks: list[LockTime]
+    disks: list[DiskTime]
+    peers: list[Peer]
     not_recorded: list[Missing]
     complete: bool
 

@@ -33,12 +33,27 @@ class Call:
     blocked_ns: int
 
 
-def sentence(wall: Wall | None, calls: Sequence[Call] = ()) -> str:
-    """What happened, the largest part first; then the calls that made up most of the time blocked.
+@dataclass(frozen=True)
+class Lock:
+    """Waits for a lock that other threads held.
+
+    Attributes:
+        address: in the process's memory, as text.
+        holder: name of the thread that gave the lock up; None: unknown.
+    """
+
+    address: str
+    holder: str | None
+    waited_ns: int
+
+
+def sentence(wall: Wall | None, calls: Sequence[Call] = (), locks: Sequence[Lock] = ()) -> str:
+    """What happened, the largest part first; then the calls that made up most of the time blocked, and for which locks.
 
     Args:
         wall: None: nothing was recorded.
         calls: those with most time first.
+        locks: likewise.
     """
     if wall is None or wall.total_ns <= 0:
         return "Nothing was recorded of where its time went."
@@ -54,7 +69,15 @@ def sentence(wall: Wall | None, calls: Sequence[Call] = ()) -> str:
     if wall.blocked_ns >= _WORTH_TELLING * wall.total_ns and blocked:
         each = ", ".join(f"{call.blocked_ns / wall.blocked_ns:.0%} in {_named(call)}" for call in blocked[:3])
         said += f" Of the time blocked: {each}."
+    waited = [lock for lock in locks if lock.waited_ns >= _WORTH_TELLING * max(1, wall.blocked_ns)]
+    if waited:
+        said += f" It waited {', '.join(map(_waited, waited[:3]))}."
     return said
+
+
+def _waited(lock: Lock) -> str:
+    held = f" that {printable(lock.holder)} held" if lock.holder else ""
+    return f"{duration(lock.waited_ns)} for the lock {printable(lock.address)}{held}"
 
 
 def _named(call: Call) -> str:

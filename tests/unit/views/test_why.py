@@ -1,6 +1,6 @@
 """Where wall time went, as a sentence."""
 
-from scope_views.why import Call, Wall, sentence
+from scope_views.why import Call, Lock, Wall, sentence
 
 WALL = Wall(10_000_000_000, 1_000_000_000, 6_100_000_000, 2_900_000_000)
 
@@ -21,6 +21,17 @@ def test_nothing_was_recorded() -> None:
     assert sentence(Wall(7, 0, 0, 0)) == "Of 7 ns of its threads' time: nothing known."
 
 
+def test_locks_have_their_holders() -> None:
+    """After the calls; a lock whose holder is unknown is only named, and short waits are left out."""
+    locks = [Lock("0x7f10", "worker", 1_000_000_000), Lock("0x8", None, 200_000_000), Lock("0x9", "other", 1_000)]
+    said = sentence(WALL, [Call("futex", None, 1_450_000_000)], locks)
+    assert said.endswith(
+        " Of the time blocked: 50% in futex. It waited 1 s for the lock 0x7f10 that worker held, "
+        "200 ms for the lock 0x8."
+    )
+
+
 def test_hostile_texts() -> None:
-    """Paths are printed without effect."""
+    """Paths and names are printed without effect."""
+    assert "\x1b" not in sentence(WALL, (), [Lock("0x8", "a\x1b[2J", 2_000_000_000)])
     assert "\x1b" not in sentence(WALL, [Call("read", "/x\x1b[2J", 2_000_000_000)])

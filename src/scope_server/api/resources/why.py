@@ -15,14 +15,30 @@ from scope_server.api.routing.models import PID, Answer, NodeName, Whole
 from scope_server.api.routing.rates import WORK
 from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.errors import UnknownThing
-from scope_server.store.answers.why import CALLS, FAULTS, FILES, SCHEDULED, SYSCALLS, THREADS, WALL, Asked, Found, found
+from scope_server.store.answers.why import (
+    CALLS,
+    DISKS,
+    FAULTS,
+    FILES,
+    LOCKS,
+    PEERS,
+    SCHEDULED,
+    SYSCALLS,
+    THREADS,
+    WALL,
+    Asked,
+    Found,
+    found,
+)
 from scope_server.store.reading.selection import Selection
 from scope_views.why import Call as BlockedCall
-from scope_views.why import Wall, sentence
+from scope_views.why import Lock, Wall, sentence
 
 ROUTES = Routes()
 
 _LARGEST = (1 << 63) - 1
+_ADDRESSES = 1 << 64
+_ASKED = (WALL, THREADS, CALLS, FAULTS, SYSCALLS, FILES, LOCKS, DISKS, PEERS)
 
 
 class WhyQuery(TimesQuery):
@@ -88,6 +104,41 @@ class FaultTime(Answer):
     total_ns: int
 
 
+class LockTime(Answer):
+    """Waits for a lock in the process's memory, by the thread that gave it up."""
+
+    address: str = Field(description="in hexadecimal digits")
+    holder: str | None = Field(description="name of the thread that held the lock and gave it up; null: unknown")
+    holder_tid: int | None
+    count: int
+    total_ns: int
+
+
+class DiskTime(Answer):
+    """Requests to a disk that the process caused."""
+
+    disk: str | None
+    operation: str | None
+    count: int
+    bytes: int
+    queue_ns: int = Field(description="before the disk got them")
+    device_ns: int
+
+
+class Peer(Answer):
+    """TCP connections with a peer."""
+
+    remote: str | None
+    port: int | None = Field(description="of the server")
+    direction: str | None
+    begun: int
+    failed: int
+    sent_bytes: int
+    received_bytes: int
+    retransmits: int
+    rtt_ns: int | None = Field(description="mean of the smoothed round trips; null: none was measured")
+
+
 class Missing(Answer):
     """A stream without a row of the process in this time."""
 
@@ -112,6 +163,9 @@ class Why(Answer):
     syscalls: list[SyscallTime]
     files: list[FileTime]
     faults: list[FaultTime]
+    locks: list[LockTime] = Field(description="those that were waited for longest; part of the calls' time")
+    disks: list[DiskTime]
+    peers: list[Peer] = Field(description="those with most bytes sent first")
     not_recorded: list[Missing]
     complete: bool = Field(description="all stored rows of the time were read")
 
@@ -120,7 +174,8 @@ class Why(Answer):
 async def get_why(call: Call, query: WhyQuery) -> Why:
     """Where the wall time of a process went: a sentence first, then by thread, call, file and page faults.
 
-    It is what tasks of `why`, `sched`, `syscalls` and `files` recorded in summary; `not_recorded` says what is missing.
+    It is what tasks of `why`, `sched`, `syscalls`, `files`, `block` and `net` recorded in summary, and of `locks` as
+    events; `not_recorded` says what is missing.
     """
     since, until = times_of(query)
     machine, machine_id = await find_machine(call, query.machine)
@@ -136,15 +191,22 @@ async def get_why(call: Call, query: WhyQuery) -> Why:
         where = read_filter(of_process, table.types)
         return await found(call[DATABASE], Selection(table, where, since, until, [machine]), what)
 
-    answers = {what: await asked(what) for what in (WALL, THREADS, CALLS, FAULTS, SYSCALLS, FILES)}
+    answers = {what: await asked(what) for what in _ASKED}
     if not answers[WALL].groups:
         answers[SCHEDULED] = await asked(SCHEDULED)
     wall, threads = _wall(answers)
     calls = [_call(group) for group in answers[CALLS].groups]
     told = [BlockedCall(each.call, each.path or each.file_kind, each.blocked_ns) for each in calls]
+    locks = [_lock(group) for group in answers[LOCKS].groups]
     missing = [what for what in (WALL, SYSCALLS, FILES) if not answers[what].groups]
+    if not locks and any(each.call == "futex" for each in calls):
+        missing.append(LOCKS)
     return Why(
-        sentence=sentence(Wall(**wall.model_dump()) if wall else None, told),
+        sentence=sentence(
+            Wall(**wall.model_dump()) if wall else None,
+            told,
+            [Lock(each.address, each.holder, each.total_ns) for each in locks],
+        ),
         machine_id=machine_id,
         pid=query.pid,
         start_ns=process["start_ns"],
@@ -157,6 +219,9 @@ async def get_why(call: Call, query: WhyQuery) -> Why:
         syscalls=[SyscallTime(**group) for group in answers[SYSCALLS].groups],
         files=[FileTime(**group) for group in answers[FILES].groups],
         faults=[FaultTime(**group) for group in answers[FAULTS].groups],
+        locks=locks,
+        disks=[DiskTime(**group) for group in answers[DISKS].groups],
+        peers=[_peer(group) for group in answers[PEERS].groups],
         not_recorded=[_missing(call, what, query.pid) for what in missing],
         complete=all(each.complete for each in answers.values()),
     )
@@ -190,9 +255,23 @@ def _call(group: dict[str, Any]) -> CallTime:
     return CallTime(call=group["blocked_in"], **{name: value for name, value in group.items() if name != "blocked_in"})
 
 
+def _lock(group: dict[str, Any]) -> LockTime:
+    return LockTime(
+        address=f"{group['address'] % _ADDRESSES:#x}",
+        holder=group["waker_comm"],
+        holder_tid=group["waker_tid"],
+        count=group["count"],
+        total_ns=group["duration_ns"],
+    )
+
+
+def _peer(group: dict[str, Any]) -> Peer:
+    measured, rtt_ns = group.pop("rtt_count"), group.pop("rtt_ns")
+    return Peer(**group, rtt_ns=rtt_ns // measured if measured else None)
+
+
 def _missing(call: Call, what: Asked, pid: int) -> Missing:
     table = call[TABLES][what.stream]
-    remedy = f"scope start NODE {table.probe} --mode summary --pid {pid}"
-    if table.probe == "why":  # it has summaries only
-        remedy = f"scope start NODE {table.probe} --pid {pid}"
+    mode = "" if what in (WALL, LOCKS) else " --mode summary"  # of `why` there are summaries only
+    remedy = f"scope start NODE {table.probe}{mode} --pid {pid}"
     return Missing(stream=table.name, probe=table.probe, remedy=remedy)

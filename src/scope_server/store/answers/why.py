@@ -36,6 +36,14 @@ CALLS = Asked("why_summary", "sum(blocked_ns), sum(count)", ("blocked_in", "file
 FAULTS = Asked("page_fault_summary", "sum(total_ns), sum(count)", ("kind",))
 SYSCALLS = Asked("syscall_summary", "sum(total_ns), sum(count), sum(errors)", ("name",))
 FILES = Asked("file_summary", "sum(read_ns), sum(write_ns), sum(read_bytes), sum(write_bytes)", ("path",))
+# A wait for a lock ends when its holder gives the lock up; by `waker_comm`, which every kind of lock has.
+LOCKS = Asked("lock_wait", "sum(duration_ns), count", ("address", "waker_comm", "waker_tid"), "kind = 'lock'")
+DISKS = Asked("block_summary", "sum(queue_ns), sum(device_ns), sum(bytes), sum(count)", ("disk", "operation"))
+PEERS = Asked(
+    "connection_summary",
+    "sum(sent_bytes), sum(received_bytes), sum(begun), sum(failed), sum(retransmits), sum(rtt_ns), sum(rtt_count)",
+    ("remote", "port", "direction"),
+)
 # Without rows of `why`: of all threads, but a sleep is not told apart from a wait in a call.
 SCHEDULED = Asked(
     "sched_summary", "sum(on_cpu_ns), sum(run_queue_ns), sum(off_cpu_ns)", ("tid", "thread_comm"), top=100
@@ -72,7 +80,7 @@ async def found(database: Database, process: Selection, what: Asked) -> Found:
     question = asked(process, cells=cells, by=what.by, every=None, order="", top=what.top)
     answer = await Totals(database).groups(question)
     groups = [
-        {**group.key, **{cell.column: group.values[cell.text] or 0 for cell in cells}}
+        {**group.key, **{cell.column or cell.text: group.values[cell.text] or 0 for cell in cells}}
         for group in answer.groups
         if any(group.values.values())
     ]

@@ -54,7 +54,8 @@ async def test_from_why_files_and_syscalls(line: Line, start_server: StartServer
     assert found["faults"] == [{"kind": "minor", "count": 7, "total_ns": MS}]
     assert found["syscalls"] == [{"name": "read", "count": 3, "errors": 1, "total_ns": 21 * MS}]
     assert [(each["stream"], each["remedy"]) for each in found["not_recorded"]] == [
-        ("file_summary", "scope start NODE files --mode summary --pid 4711")
+        ("file_summary", "scope start NODE files --mode summary --pid 4711"),
+        ("lock_wait", "scope start NODE locks --pid 4711"),
     ]
     assert (found["complete"], found["start_ns"]) == (True, 500)
 
@@ -69,6 +70,41 @@ async def test_from_the_scheduler(line: Line, start_server: StartServer) -> None
     assert found["sentence"] == "Of 100 ms of its threads' time: 92% blocked, 5% waiting for a CPU."
     assert [each["path"] for each in found["files"]] == ["/data/x"]
     assert {each["stream"] for each in found["not_recorded"]} == {"why_summary", "syscall_summary"}
+
+
+async def test_locks_disks_and_peers(line: Line, start_server: StartServer) -> None:
+    """A lock has the thread that held it, a disk its times, a peer its bytes; the sentence names the lock."""
+    await store(line, "why_summary", [of_thread(1, "blocked", 30 * MS, blocked_in="futex")])
+    held = {"address": 0xFFFF_8000_0000_0010, "kind": "lock", "waker_comm": "worker", "waker_tid": 12}
+    await store(line, "lock_wait", [{"duration_ns": 10 * MS, **held}] * 2 + [{"duration_ns": 1, "kind": "other"}])
+    times = {"count": 3, "bytes": 4096, "queue_ns": 5, "device_ns": 7}
+    await store(line, "block_summary", [{"disk": "vda", "operation": "read", **times}] * 2)
+    peer = {"remote": "10.0.0.7", "port": 5432, "direction": "out", "begun": 1, "sent_bytes": 11}
+    await store(line, "connection_summary", [{**peer, "rtt_ns": 90, "rtt_count": 3}, {**peer, "remote": "10.0.0.8"}])
+    async with start_server() as server:
+        found = await why(server)
+    assert found["sentence"] == (
+        "Of 30 ms of its threads' time: 100% blocked. Of the time blocked: 100% in futex. "
+        "It waited 20 ms for the lock 0xffff800000000010 that worker held."
+    )
+    assert found["locks"] == [
+        {"address": "0xffff800000000010", "holder": "worker", "holder_tid": 12, "count": 2, "total_ns": 20 * MS}
+    ]
+    assert found["disks"] == [
+        {"disk": "vda", "operation": "read", "count": 6, "bytes": 8192, "queue_ns": 10, "device_ns": 14}
+    ]
+    assert [(each["remote"], each["sent_bytes"], each["rtt_ns"]) for each in found["peers"]] == [
+        ("10.0.0.7", 11, 30),
+        ("10.0.0.8", 11, None),
+    ]
+
+
+async def test_waits_without_their_locks(line: Line, start_server: StartServer) -> None:
+    """Where threads wait for others and no lock was recorded, the answer says how to record them."""
+    await store(line, "why_summary", [of_thread(1, "blocked", 30 * MS, blocked_in="futex")])
+    async with start_server() as server:
+        missing = (await why(server))["not_recorded"]
+    assert ("lock_wait", "scope start NODE locks --pid 4711") in [(each["stream"], each["remedy"]) for each in missing]
 
 
 async def test_a_reused_pid_and_what_is_unknown(line: Line, start_server: StartServer) -> None:
