@@ -1,8 +1,11 @@
 """The `dns` probe: queries to a server of the tests' own, with known names, types and answers."""
 
 import json
+import platform
+import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +16,19 @@ RESOLVING = Path(__file__).parent / "workloads" / "resolving.py"
 ALONE = ["unshare", "--net", "--mount", "sh", "-c", 'ip link set lo up && mount --bind "$0" /etc/resolv.conf && "$@"']
 
 
+def resolving(tmp_path: Path, how: str, count: int) -> list[str]:
+    """The command that runs resolving.py in a network of its own, of whose servers /etc/resolv.conf tells."""
+    conf = tmp_path / "resolv.conf"
+    conf.write_text("nameserver 127.0.0.1\nsearch first.test second.test\noptions attempts:1\n")
+    return [*ALONE, str(conf), sys.executable, "-S", "-E", str(RESOLVING), how, str(count)]
+
+
 def ran(
     record: Record, tmp_path: Path, how: str, count: int, **options: Any
 ) -> tuple[Recording, list[dict[str, Any]], int]:
     """The recording of resolving.py, its rows, and the client's pid."""
-    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\noptions attempts:1\n")
-    python = [sys.executable, "-S", "-E", str(RESOLVING), how, str(count)]
     script = f'exec "$@" > {tmp_path}/output'
-    recording = record("dns", ["sh", "-c", script, "sh", *ALONE, str(tmp_path / "resolv.conf"), *python], **options)
+    recording = record("dns", ["sh", "-c", script, "sh", *resolving(tmp_path, how, count)], **options)
     assert recording.status == 0
     return recording, recording.rows("dns"), json.loads((tmp_path / "output").read_text())["client"]
 
@@ -75,3 +83,78 @@ def test_the_librarys_queries(record: Record, tmp_path: Path, count: int) -> Non
     assert {(row["name"], row["type"], row["answer"], row["pid"]) for row in rows} == {
         (f"library{n}.example.test", "a", "192.0.2.7", client) for n in range(count)
     }
+
+
+THREADS, COUNT = 3, 17
+
+
+@pytest.fixture(params=["glibc", "musl, static"])
+def lookups(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """workloads/lookups.c, compiled for a C library."""
+    program = tmp_path / "lookups"
+    if request.param == "glibc":
+        compiler = ["gcc", "-pthread"]
+    elif platform.machine() == "x86_64":
+        compiler = ["musl-gcc", "-static"]
+    else:
+        pytest.skip("no musl-gcc on this architecture is tried")
+    subprocess.run([*compiler, "-O1", "-o", program, RESOLVING.parent / "lookups.c"], check=True)
+    return str(program)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """The pid of a process in whose network the servers are."""
+    command = resolving(tmp_path, "serve_others", 0)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        yield process.stdout.readline().strip()
+        process.communicate()
+
+
+def test_lookups_and_their_queries(record: Record, tmp_path: Path, lookups: str, served: str) -> None:
+    """Each call of getaddrinfo() is a row with its result, and queries tell their call, in threads that run at once.
+
+    Nothing is known in the first search domain, so each name takes two queries; localhost takes none.
+    """
+    file = tmp_path / "told"
+    names = ("localhost", "nx.example.test.")
+    recording = record("dns", [lookups, served, str(file), str(THREADS), str(COUNT), *names])
+    told = Counter(tuple(line.split()) for line in file.read_text().splitlines())
+    rows, queries = recording.rows("dns_lookup"), recording.rows("dns")
+    results = {"ok": "0", "noname": "-2", "nodata": "-5"}
+    assert len(rows) == THREADS * COUNT + 2
+    assert told == Counter((str(row["tid"]), row["name"], results[row["result"]], row["answer"] or "-") for row in rows)
+    assert {(row["family"], row["failed"] == (row["result"] != "ok")) for row in rows} == {("ipv4", True)}
+    assert [row["queries"] for row in rows if row["name"] in names] == [0, 1]
+    expected = {
+        (row["tid"], row["name"], row["name"] + domain)
+        for row in rows
+        if row["name"] not in names
+        for domain in (".first.test", ".second.test")
+    }
+    searched = Counter((row["tid"], row["looked_up"], row["name"]) for row in queries if row["looked_up"] not in names)
+    assert searched == dict.fromkeys(expected, 1)
+    assert {row["queries"] for row in rows if row["name"] not in names} == {2}
+    assert [row["name"] for row in queries if row["looked_up"] in names] == ["nx.example.test"]
+    assert recording.accounts["dns_lookup"].lost == {}
+
+
+def test_a_lookup_that_never_returns_is_counted(record: Record, tmp_path: Path, lookups: str, served: str) -> None:
+    """A program that is killed while it waits for an answer: the lookup is lost, and its query tells what it was."""
+    command = [lookups, served, str(tmp_path / "told"), "0", "0", "lost.example.test."]
+    recording = record("dns", command)
+    assert recording.rows("dns_lookup") == []
+    assert recording.accounts["dns_lookup"].lost == {"left": 1}
+    assert [(row["name"], row["looked_up"]) for row in recording.rows("dns")] == [
+        ("lost.example.test", "lost.example.test.")
+    ]
+
+
+def test_queries_without_lookups(record: Record, tmp_path: Path) -> None:
+    """Without lookups, nothing is attached to the C library; a program's own queries name no lookup."""
+    recording, rows, _ = ran(record, tmp_path, "resolver", 3, lookups=False)
+    assert [row["looked_up"] for row in rows] == [None] * 3
+    assert recording.places == []
+    _, rows, _ = ran(record, tmp_path, "tcp", 3)
+    assert [row["looked_up"] for row in rows] == [None] * 3

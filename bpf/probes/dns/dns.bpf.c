@@ -3,6 +3,7 @@
 
 #include <bpf/bpf_endian.h>
 
+#include "calls.bpf.h"
 #include "owner.bpf.h"
 
 #include "dns.h"
@@ -10,6 +11,9 @@
 #include "packet.bpf.h"
 
 SCOPE_STREAM(dns);
+SCOPE_STREAM(dns_lookup);
+
+#include "lookup.bpf.h"
 
 const volatile __u64 timeout_ns;
 
@@ -40,11 +44,26 @@ struct {
 	__type(value, struct dns_query);
 } queries SEC(".maps");
 
+/* What a program looked up by name, when that led to a query. */
+struct dns_asked {
+	__u32 length;
+	char name[NAME_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct dns_key);
+	__type(value, struct dns_asked);
+} asked SEC(".maps");
+
 /* A query or a row while it is made. Interrupts may make another one meanwhile: they have their own. */
 struct dns_scratch {
 	struct dns_query query;
 	struct dns_event event;
 	char name[NAME_BYTES];
+	char looked_up[NAME_BYTES];
+	struct dns_asked asked;
 };
 
 struct {
@@ -57,11 +76,13 @@ struct {
 enum dns_scratch_number { OF_SENT, OF_RECEIVED, OF_SETTLED };
 
 /* The row of a query, with the answer in the event, which the caller has filled. */
-static __always_inline void emit(struct dns_scratch *scratch, struct dns_query *query)
+static __always_inline void emit(struct dns_scratch *scratch, const struct dns_key *key, struct dns_query *query)
 {
+	struct dns_asked *before = bpf_map_lookup_elem(&asked, key);
 	struct dns_event *event = &scratch->event;
 	bool known = query->owner.state == SCOPE_OWNER_KNOWN;
 	__u32 length = query->question_bytes - 6; /* without the first length, the last one, type and class */
+	__u32 looked_up = before ? before->length : 0;
 
 	if (!scope_owner_passes(&query->owner))
 		return;
@@ -77,13 +98,26 @@ static __always_inline void emit(struct dns_scratch *scratch, struct dns_query *
 	event->name.offset = 0;
 	event->name.length = length;
 	__builtin_memcpy(scratch->name, query->name + 1, NAME_BYTES - 1);
+	event->by_lookup = before != NULL;
+	event->looked_up.offset = before ? NAME_BYTES : 0;
+	event->looked_up.length = looked_up;
+	if (before) {
+		__builtin_memcpy(scratch->looked_up, before->name, NAME_BYTES);
+		length = NAME_BYTES + looked_up;
+	}
 	barrier_var(length);
-	if (length >= NAME_BYTES)
+	if (length >= 2 * NAME_BYTES)
 		return;
 	if (!known)
 		scope_count_incomplete(stream_dns);
 	scope_output_for(&event->header, known ? &query->owner.whose : NULL, stream_dns, query->sent_ns,
 			 sizeof(*event) + length);
+}
+
+static __always_inline void forget(const struct dns_key *key)
+{
+	bpf_map_delete_elem(&queries, key);
+	bpf_map_delete_elem(&asked, key);
 }
 
 /*
@@ -98,6 +132,7 @@ int dns_sent(struct __sk_buff *skb)
 	struct dns_key key = {};
 	struct dns_scratch *scratch;
 	struct dns_query *query;
+	struct lookup *lookup;
 	__u32 number = OF_SENT;
 
 	if (!read_packet(skb, true, &packet) || packet.header.flags & bpf_htons(FLAG_RESPONSE) ||
@@ -127,8 +162,18 @@ int dns_sent(struct __sk_buff *skb)
 	query->server_port = packet.server_port;
 	query->protocol = packet.protocol;
 	query->attempts = 1;
-	if (bpf_map_update_elem(&queries, &key, query, BPF_ANY))
+	if (bpf_map_update_elem(&queries, &key, query, BPF_ANY)) {
 		scope_count_loss(stream_dns, SCOPE_LOST_NO_STATE);
+		return 1;
+	}
+	lookup = running_lookup(task);
+	if (!lookup)
+		return 1;
+	__sync_fetch_and_add(&lookup->queries, 1);
+	scratch->asked.length = lookup->length;
+	__builtin_memcpy(scratch->asked.name, lookup->name, NAME_BYTES);
+	if (bpf_map_update_elem(&asked, &key, &scratch->asked, BPF_ANY))
+		scope_count_incomplete(stream_dns);
 	return 1;
 }
 
@@ -158,8 +203,8 @@ int dns_received(struct __sk_buff *skb)
 	__builtin_memset(&scratch->event.answer, 0, sizeof(scratch->event.answer));
 	offset = packet.message + sizeof(packet.header) + (packet.header.questions ? query->question_bytes : 0);
 	read_answer(skb, offset, scratch->event.answers, &scratch->event.answer);
-	emit(scratch, query);
-	bpf_map_delete_elem(&queries, &key);
+	emit(scratch, &key, query);
+	forget(&key);
 	return 1;
 }
 
@@ -180,8 +225,8 @@ static long settle(void *map, const struct dns_key *key, struct dns_query *query
 	scratch->event.truncated = 0;
 	scratch->event.answers = 0;
 	__builtin_memset(&scratch->event.answer, 0, sizeof(scratch->event.answer));
-	emit(scratch, query);
-	bpf_map_delete_elem(&queries, key);
+	emit(scratch, key, query);
+	forget(key);
 	return 0;
 }
 

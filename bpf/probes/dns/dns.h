@@ -37,10 +37,35 @@ enum dns_protocol {
 	PROTOCOL_UDP = 17,
 };
 
+/* What getaddrinfo() returned: EAI_* in netdb.h of glibc and musl. */
+enum dns_lookup_result {
+	RESULT_OK = 0,
+	RESULT_BADFLAGS = -1,
+	RESULT_NONAME = -2,
+	RESULT_AGAIN = -3,
+	RESULT_FAIL = -4,
+	RESULT_NODATA = -5,
+	RESULT_FAMILY = -6,
+	RESULT_SOCKTYPE = -7,
+	RESULT_SERVICE = -8,
+	RESULT_ADDRFAMILY = -9,
+	RESULT_MEMORY = -10,
+	RESULT_SYSTEM = -11,
+	RESULT_OVERFLOW = -12,
+};
+
+/* The addresses that a program wants. */
+enum dns_lookup_family {
+	FAMILY_ANY = 0,
+	FAMILY_IPV4 = 2,
+	FAMILY_IPV6 = 10,
+};
+
 /* A query and its answer. The header has the time of the query, and who asked. */
 struct dns_event {
 	struct scope_header header;
 	struct scope_text name;
+	struct scope_text looked_up;
 	__u64 duration_ns;
 	struct scope_address server;
 	struct scope_address answer; /* the first one */
@@ -52,6 +77,21 @@ struct dns_event {
 	__u16 attempts;
 	__u8 truncated;
 	__u8 failed;
+	__u8 by_lookup; /* looked_up is a name */
+	__u8 pad[7];
+};
+
+/* A call of getaddrinfo(). The header has the time of its entry. */
+struct dns_lookup_event {
+	struct scope_header header;
+	struct scope_text name;
+	__u64 duration_ns;
+	struct scope_address answer; /* the first one */
+	enum dns_lookup_family family;
+	enum dns_lookup_result result;
+	__u32 queries;
+	__u8 failed;
+	__u8 pad[3];
 };
 
 #endif

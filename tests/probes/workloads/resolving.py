@@ -1,6 +1,7 @@
 """A DNS server on 127.0.0.1 and ::1 (port 53, in a network namespace of its own), and a client that asks it.
 
-usage: resolving.py HOW COUNT     prints as JSON what was asked; the server's answer depends on the name's first label
+usage: resolving.py HOW COUNT     prints as JSON what was asked; the server's answer depends on the name's first label,
+and it knows no name in first.test
 """
 
 import contextlib
@@ -30,7 +31,7 @@ def answer(asked: bytes) -> bytes | None:
         return None
     end = asked.index(0, 12) + 5
     (kind,) = struct.unpack("!H", asked[end - 4 : end - 2])
-    code = CODES.get(first, 0)
+    code = CODES["nx"] if b"\x05first\x04test" in asked else CODES.get(first, 0)
     records = []
     if not code and kind in ADDRESSES:
         alias = b"\x05other\xc0\x0c"
@@ -114,6 +115,12 @@ def resolver() -> None:
     for n in range(COUNT):
         with contextlib.suppress(OSError):
             socket.getaddrinfo(f"library{n}.example.test", None, socket.AF_INET)
+
+
+def serve_others() -> None:
+    """Clients come from elsewhere, until the input ends."""
+    print(os.getpid(), flush=True)
+    sys.stdin.read()
 
 
 servers = started()
