@@ -117,4 +117,17 @@ static __always_inline __u64 cgroup_ancestor_id(struct cgroup *cgroup, __u32 lev
 	return ancestor ? BPF_CORE_READ(ancestor, kn, id) : 0;
 }
 
+/* In kfree_skb: c504e5c2f964 ("net: skb: introduce kfree_skb_reason()", 5.17) added the reason. 0: the kernel has none.
+ */
+static __always_inline __u32 drop_reason(const unsigned long long *args)
+{
+	return bpf_core_field_exists(struct trace_event_raw_kfree_skb, reason) ? args[2] : 0;
+}
+
+/* c53795d48ee8 ("net: add rx_sk to trace_kfree_skb", 6.11) added the socket that the packet was for. */
+static __always_inline struct sock *drop_receiver(const unsigned long long *args)
+{
+	return bpf_core_field_exists(struct trace_event_raw_kfree_skb, rx_sk) ? (struct sock *)args[3] : NULL;
+}
+
 #endif

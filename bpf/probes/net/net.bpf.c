@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "scope.bpf.h"
 
-#include <bpf/bpf_endian.h>
-
+#include "address.bpf.h"
 #include "owner.bpf.h"
 
 #include "net.h"

@@ -3,9 +3,6 @@
 #ifndef SCOPE_NET_SOCKET_BPF_H
 #define SCOPE_NET_SOCKET_BPF_H
 
-#define AF_INET 2
-#define AF_INET6 10
-
 #define NET_USERS 8 /* processes that are told apart */
 
 /* Why a segment was sent again. */
@@ -67,21 +64,6 @@ static __always_inline struct net_connection *connection_of(struct sock *sk)
 static __always_inline bool has_flag(struct sock *sk, enum sock_flags flag)
 {
 	return sk->__sk_common.skc_flags >> flag & 1;
-}
-
-/* IPv4 addresses of IPv6 sockets (::ffff:10.0.0.1) become IPv4 addresses. */
-static __always_inline void fill_address(struct scope_address *to, __u16 family, __be32 four, const __u32 *six)
-{
-	bool mapped = family == AF_INET6 && !six[0] && !six[1] && six[2] == bpf_htonl(0xffff);
-
-	__builtin_memset(to, 0, sizeof(*to));
-	if (family == AF_INET || mapped) {
-		to->family = AF_INET;
-		__builtin_memcpy(to->bytes, family == AF_INET ? &four : &six[3], 4);
-	} else {
-		to->family = AF_INET6;
-		__builtin_memcpy(to->bytes, six, 16);
-	}
 }
 
 static __always_inline void fill_ends(struct net_ends *ends, struct sock *sk)

@@ -13,7 +13,7 @@ class Link:
     """Attaches a loaded program to the hook in its section name, until `close`.
 
     Args:
-        cgroup_fd: a directory of cgroup v2, for programs that run for packets of a cgroup and its children; else -1.
+        cgroup_fd: a directory of cgroup v2, for programs that run for a cgroup and its children; else -1.
     """
 
     def __init__(self, program: Any, name: str, cgroup_fd: int = -1) -> None:

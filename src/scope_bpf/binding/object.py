@@ -1,5 +1,6 @@
 """A BPF object: opened from bytes, configured, loaded, closed."""
 
+import errno
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -11,7 +12,7 @@ import numpy as np
 from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
 from scope_bpf.binding.link import Iterator, Link, SoftwareEventLink
 from scope_bpf.binding.map import Map, memory_of
-from scope_bpf.errors import KernelError, LayoutMismatch, NotSupported, VerifierError
+from scope_bpf.errors import KernelError, LayoutMismatch, VerifierError
 from scope_bpf.host import cgroup_root
 from scope_bpf.layout.btf import Btf
 
@@ -83,18 +84,17 @@ class BpfObject:
         raise KernelError(f"cannot load the BPF object of '{self.name}'", -result, log)
 
     def attach(self, program: str) -> None:
-        """Attaches a loaded program to the hook in its section name; one for packets, to the root of cgroup v2.
+        """Attaches a loaded program to the hook in its section name; one of cgroups, to the root of cgroup v2.
 
         Raises:
-            KernelError: the kernel refused.
-            NotSupported: the program is for packets, and no cgroup v2 is mounted.
+            KernelError: the kernel refused; or the program is one of cgroups, and no cgroup v2 is mounted.
         """
-        if not self._section(program).startswith("cgroup_skb/"):
+        if not self._section(program).startswith(("cgroup_skb/", "cgroup/")):
             self._links.append(Link(self.program(program), program))
             return
         root = cgroup_root()
         if root is None:
-            raise NotSupported("no cgroup v2 is mounted; run mount -t cgroup2 cgroup2 /sys/fs/cgroup")
+            raise KernelError("no cgroup v2 is mounted; run mount -t cgroup2 cgroup2 /sys/fs/cgroup", errno.ENODEV)
         fd = os.open(root, os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._links.append(Link(self.program(program), program, fd))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from scope_bpf.host import KERNEL_BTF
 from scope_bpf.layout.elf_headers import SYMBOL, Headers
 
 _MAGIC = 0xEB9F
@@ -221,6 +222,26 @@ class Btf:
         if self._kind(at) == _TYPEDEF and isinstance(resolved, Integer) and resolved.name != "char":
             return Integer(name, resolved.size, resolved.signed)
         return resolved
+
+
+def enum_of_kernel(name: str, path: Path = KERNEL_BTF) -> dict[str, int]:
+    """The values of an enum of the running kernel by enumerator, in order; empty: the kernel has no such enum.
+
+    Only this enum is read: the kernel has more than 100,000 types.
+    """
+    data = path.read_bytes()
+    _, _, _, header, type_offset, type_length, text_offset, text_length = _HEADER.unpack_from(data)
+    types = data[header + type_offset : header + type_offset + type_length]
+    texts = data[header + text_offset : header + text_offset + text_length]
+    named = texts.find(b"\0" + name.encode() + b"\0") + 1  # BTF has each text once
+    at = types.find(struct.pack("<I", named)) if named else -1
+    while at >= 0:
+        kind, count = (0, 0) if at % 4 else (types[at + 7] & 0x1F, types[at + 4] | types[at + 5] << 8)
+        if kind == _ENUM:
+            pairs = struct.iter_unpack("<II", types[at + _TYPE.size : at + _TYPE.size + 8 * count])
+            return {_text(texts, text): number for text, number in pairs}
+        at = types.find(struct.pack("<I", named), at + 1)
+    return {}
 
 
 def _text(texts: bytes, begin: int) -> str:
