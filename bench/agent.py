@@ -10,8 +10,10 @@ from scope_agentd.pipeline.batch import Batcher
 from scope_agentd.pipeline.books import Books
 from scope_agentd.pipeline.describe import Describer
 from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.memberships import Memberships
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.target import Target
+from scope_bpf.containers.containers import Containers
 from scope_bpf.probes import probe_named
 from scope_catalogue.options import parse_options
 from scope_views.choice import Choice
@@ -25,7 +27,7 @@ def run() -> list[Result]:
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {TRACER_CPU})
     command = HeldCommand(loop(CALLS))
-    batcher = Batcher(bytes(16), bytes(16), Books(["syscall"]), Describer(), Choice("", []))
+    batcher = Batcher(bytes(16), bytes(16), Books(["syscall"]), Describer(Memberships(Containers())), Choice("", []))
     with Tracer(probe, parse_options(probe.options, {"names": "getppid"}), Target(pid=command.pid)) as tracer:
         tracer.start()
         began, events, size = time.process_time_ns(), 0, 0

@@ -6,7 +6,7 @@ from xdist.scheduler import LoadFileScheduling
 _SPREAD = ("tests/chaos/",)  # each test has a stack of its own
 _OF_UP = "tests/e2e/test_up.py"  # these use one `scope up`
 _TOGETHER = {
-    **{f"tests/e2e/test_{name}.py": _OF_UP for name in ("cuda", "llm", "metrics", "readme", "span")},
+    **{f"tests/e2e/test_{name}.py": _OF_UP for name in ("containers", "cuda", "llm", "metrics", "readme", "span")},
     "tests/e2e/test_gpu_check.py": "tests/e2e/test_wheel.py",  # both make the wheel
 }
 

@@ -17,6 +17,10 @@ _MACHINES = "string_to_array('${machine:pipe}', '|')"
 MACHINE = f"('${{machine:pipe}}' = '.*' OR machine_id = ANY ({_MACHINES}))"
 COMM = "('*' IN (${comm:sqlstring}) OR comm IN (${comm:sqlstring}))"
 TASK = "('${task:pipe}' = '.*' OR task_id::text = ANY (string_to_array('${task:pipe}', '|')))"
+CONTAINER = (
+    "('*' IN (${container:sqlstring}) OR (machine_id, pid, start_ns) IN"
+    " (SELECT machine_id, pid, start_ns FROM scope.processes WHERE container IN (${container:sqlstring})))"
+)
 OF_MACHINE = 'and on (instance) scope_agent_info{machine_id=~"${machine:pipe}"}'  # a condition in PromQL
 CHOSEN = f"{MACHINE} AND {COMM}"
 _SHORT_STEPS, _LONG_STEPS = "$__interval_ms < 3600000", "$__interval_ms >= 3600000"
@@ -90,7 +94,7 @@ def log(stream: str, columns: str, where: str = "true", whole: bool = False) -> 
     return Sql(
         f"""SELECT time, hostname, comm, pid, {columns}
 FROM scope.{stream}({_RANGE if whole else _RECENT})
-WHERE {CHOSEN} AND {TASK} AND {where} ORDER BY time DESC LIMIT 500""",
+WHERE {CHOSEN} AND {TASK} AND {CONTAINER} AND {where} ORDER BY time DESC LIMIT 500""",
         console=_page(stream),
     )
 
@@ -144,6 +148,13 @@ TASKS = Variable(
     "SELECT probe || ' on ' || hostname || ' (' || left(task_id::text, 8) || ')' AS __text, task_id AS __value"
     f" FROM scope.tasks WHERE created < {TO} ORDER BY created DESC LIMIT 200",
     "For tables of single rows. Totals do not tell tasks apart.",
+)
+CONTAINERS = Variable(
+    "container",
+    "Container",
+    "SELECT DISTINCT container FROM scope.processes WHERE container IS NOT NULL ORDER BY 1 LIMIT 1000",
+    "For tables of single rows. Totals do not tell containers apart.",
+    every="'*'",
 )
 
 

@@ -151,6 +151,7 @@ class Run:
         self._loop.call_soon_threadsafe(self._end)
 
     def _trace(self) -> None:
+        from scope_bpf.capture.memberships import of_machine
         from scope_bpf.capture.tracer import Tracer
 
         definition, pins = self.definition, self._surroundings.pins
@@ -159,11 +160,12 @@ class Run:
         tracer = Tracer(probe, definition.narrowed, definition.target, excluded, books=books)
         try:
             pins.prepare(self.run_id, self._start_record(), tracer.streams_by_number)
-            tracer.start()
-            self._surroundings.memory.take(self.run_id, tracer.memory_bytes())
-            self._tracer = tracer
-            if not self._stopping.is_set():
-                self._record(tracer)
+            with of_machine().watch:
+                tracer.start()
+                self._surroundings.memory.take(self.run_id, tracer.memory_bytes())
+                self._tracer = tracer
+                if not self._stopping.is_set():
+                    self._record(tracer)
         finally:
             self._tracer = None
             tracer.close()
@@ -174,8 +176,10 @@ class Run:
         from scope_agentd.pipeline.batch import Batcher
         from scope_agentd.pipeline.describe import Describer
         from scope_agentd.pipeline.record import Recorder
+        from scope_bpf.capture.memberships import of_machine
 
-        batcher = Batcher(self.run_id, self._task_id.bytes, self.books, Describer(), self.definition.choice)
+        describer = Describer(of_machine())
+        batcher = Batcher(self.run_id, self._task_id.bytes, self.books, describer, self.definition.choice)
         pins, spool = self._surroundings.pins, self._surroundings.spool
         self.progress.attach_point = tracer.attach_point
         self.progress.started_ns = time.time_ns()

@@ -5,7 +5,7 @@ A column's type is Arrow's name of it, such as `uint64` or `dictionary<values=st
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Protocol
@@ -60,6 +60,20 @@ class TypedColumn(Column):
     type: str
 
 
+# What is known of the process of a row, besides its columns. A filter can name these, too.
+OF_PROCESS = {
+    "container": Column(
+        "name of the process's container, or the first 12 characters of its id if the name is not known"
+    ),
+    "image": Column("image of the container"),
+    "pod": Column("name of the container's pod; its uid or id if the name is not known"),
+    "namespace": Column("namespace of the pod"),
+    "unit": Column("systemd unit of the process"),
+}
+PROCESS_KEYS = ("pid", "start_ns", "cgroup_id")  # the columns that tell which process
+_TEXT = "dictionary<values=string, indices=int32, ordered=0>"
+
+
 @dataclass(frozen=True)
 class DescribedStream:
     """A stream whose rows are stored.
@@ -94,8 +108,19 @@ class DescribedStream:
 
     @cached_property
     def types(self) -> dict[str, ColumnType]:
-        """The types of the columns, all of which a filter can name."""
-        return {column.name: column_type(column.type, column.unit, column.codes) for column in self.columns}
+        """The types of what a filter can name: all columns, and what is known of the processes of rows."""
+        columns = (*self.columns, *self._of_process(OF_PROCESS))
+        return {column.name: column_type(column.type, column.unit, column.codes) for column in columns}
+
+    def with_processes(self, names: Iterable[str]) -> "DescribedStream":
+        """The stream with more columns: of these names, those that stand for what is known of the rows' processes."""
+        return replace(self, columns=(*self.columns, *self._of_process(names)))
+
+    def _of_process(self, names: Iterable[str]) -> tuple[TypedColumn, ...]:
+        if not self.by_name.keys() >= {*PROCESS_KEYS}:
+            return ()
+        wanted = [name for name in names if name in OF_PROCESS and name not in self.by_name]
+        return tuple(TypedColumn(name=name, type=_TEXT, **vars(OF_PROCESS[name])) for name in wanted)
 
 
 class _Typed(Protocol):

@@ -10,7 +10,7 @@ _TARGETS = {
     "comm": (str, "NAME", "threads of exactly this name"),
     "exe": (str, "PATH", "processes that run this file"),
     "cgroup": (str, "PATH", "a cgroup and those below it"),
-    "container": (str, "ID", "a container"),
+    "container": (str, "NAME", "a container: its name, or the first 12 digits of its id or more"),
 }
 
 

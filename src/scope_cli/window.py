@@ -7,12 +7,30 @@ from typing import Any
 AGAINST = ("against_since", "against_until", "against_where")
 
 
+def add_filter(parser: argparse.ArgumentParser, example: str) -> None:
+    """Adds --where and --container."""
+    parser.add_argument("--where", metavar="FILTER", help=f"only rows that meet this, such as '{example}'")
+    parser.add_argument(
+        "--container",
+        metavar="NAME",
+        help="only rows of processes in this container: short for --where \"container = 'NAME'\"",
+    )
+
+
+def filter_of(arguments: argparse.Namespace) -> str | None:
+    """The filter that --where and --container are together; None: neither was given."""
+    if arguments.container is None:
+        return arguments.where  # type: ignore[no-any-return]
+    quoted = "'" + arguments.container.replace("'", "''") + "'"
+    return f"({arguments.where}) and container = {quoted}" if arguments.where else f"container = {quoted}"
+
+
 def add_window(parser: argparse.ArgumentParser) -> None:
     """Adds the options of a window."""
     from scope_cli.times import NEGATIVE, moment
 
     parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
-    parser.add_argument("--where", metavar="FILTER", help="only rows that meet this, such as 'duration_ns > 1ms'")
+    add_filter(parser, "duration_ns > 1ms")
     parser.add_argument("--node", metavar="NODE", help="only rows of this machine: its hostname or id")
     parser.add_argument("--task", metavar="ID", help="only rows that this task recorded")
     parser.add_argument(
@@ -40,8 +58,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def asked(arguments: argparse.Namespace, others: Sequence[str] = AGAINST) -> dict[str, Any]:
     """The parameters of the request, with those of the other rows."""
-    names = ("where", "task", "since", "until", *others)
-    return {name: getattr(arguments, name) for name in names} | {"machine": arguments.node}
+    names = ("task", "since", "until", *others)
+    query = {name: getattr(arguments, name) for name in names}
+    return query | {"where": filter_of(arguments), "machine": arguments.node}
 
 
 def print_remarks(found: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from scope_catalogue.condition import And, Condition, OneOf, Value, columns_read
 from scope_catalogue.errors import InvalidFilter
 from scope_catalogue.nearest import unknown
 from scope_catalogue.options import Option
-from scope_catalogue.stream import DescribedStream
+from scope_catalogue.stream import OF_PROCESS, PROCESS_KEYS, DescribedStream
 from scope_catalogue.where import read_filter
 from scope_views.matching import matching
 
@@ -72,10 +72,18 @@ class Choice:
         return narrowed
 
     def columns(self, stream: DescribedStream, wanted: Collection[str] | None) -> Collection[str] | None:
-        """The wanted columns and those that the filter reads; None: all."""
-        if wanted is None or stream.name not in self._conditions:
-            return wanted
-        return {*wanted, *columns_read(self._conditions[stream.name])}
+        """The wanted columns and those that the filter reads, and what it takes to make them; None: all."""
+        if wanted is None:
+            return None
+        names = {*wanted, *self._read_of(stream.name)}
+        return names | {*PROCESS_KEYS} if names & OF_PROCESS.keys() else names
+
+    def of_process(self, stream: str) -> frozenset[str]:
+        """What the filter reads of the processes of rows, besides columns: the batches of this stream need it."""
+        return self._read_of(stream) & OF_PROCESS.keys()
+
+    def _read_of(self, stream: str) -> frozenset[str]:
+        return columns_read(self._conditions[stream]) if stream in self._conditions else frozenset()
 
     def notes(self) -> list[str]:
         """Which streams are not shown at all."""

@@ -5,6 +5,7 @@ from deploy.grafana.queries import (
     ABOUT_RECENT,
     ANNOTATIONS,
     CHOSEN,
+    CONTAINERS,
     MACHINE,
     MACHINES,
     TASKS,
@@ -200,6 +201,6 @@ DASHBOARD = Dashboard(
             ),
         ),
     ),
-    (MACHINES, comms("cuda_launch", "cuda_call", "cuda_launch_summary", "cuda_call_summary"), TASKS),
+    (MACHINES, comms("cuda_launch", "cuda_call", "cuda_launch_summary", "cuda_call_summary"), TASKS, CONTAINERS),
     ANNOTATIONS,
 )

@@ -4,6 +4,7 @@ from deploy.grafana.panels import Dashboard, Panel, wide
 from deploy.grafana.queries import (
     ABOUT_RECENT,
     ANNOTATIONS,
+    CONTAINERS,
     MACHINES,
     TASKS,
     comms,
@@ -113,6 +114,11 @@ DASHBOARD = Dashboard(
             ),
         ),
     ),
-    (MACHINES, comms("syscall", "syscall_summary", "open", "file_summary", "switch", "sched_summary"), TASKS),
+    (
+        MACHINES,
+        comms("syscall", "syscall_summary", "open", "file_summary", "switch", "sched_summary"),
+        TASKS,
+        CONTAINERS,
+    ),
     ANNOTATIONS,
 )

@@ -5,6 +5,8 @@ from deploy.grafana.queries import (
     ABOUT_RECENT,
     ANNOTATIONS,
     CHOSEN,
+    CONTAINER,
+    CONTAINERS,
     FROM,
     MACHINES,
     TASK,
@@ -177,7 +179,7 @@ DASHBOARD = Dashboard(
                         (
                             Sql(
                                 "SELECT time, text AS body, coalesce(level, 'unknown') AS level, hostname, comm, pid"
-                                f" FROM scope.ollama_log({FROM}, {TO}) WHERE {CHOSEN} AND {TASK}"
+                                f" FROM scope.ollama_log({FROM}, {TO}) WHERE {CHOSEN} AND {TASK} AND {CONTAINER}"
                                 " ORDER BY time DESC LIMIT 1000"
                             ),
                         ),
@@ -187,6 +189,6 @@ DASHBOARD = Dashboard(
             ),
         ),
     ),
-    (MACHINES, comms("llama_token", "ggml_operation", "ggml_graph", "ollama_request", "ollama_log"), TASKS),
+    (MACHINES, comms("llama_token", "ggml_operation", "ggml_graph", "ollama_request", "ollama_log"), TASKS, CONTAINERS),
     ANNOTATIONS,
 )

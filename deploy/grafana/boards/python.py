@@ -4,6 +4,7 @@ from deploy.grafana.panels import Dashboard, Panel, wide
 from deploy.grafana.queries import (
     ABOUT_RECENT,
     ANNOTATIONS,
+    CONTAINERS,
     MACHINES,
     TASKS,
     comms,
@@ -82,6 +83,11 @@ DASHBOARD = Dashboard(
             ),
         ),
     ),
-    (MACHINES, comms("python_sample", "python_sample_summary", "python_call", "python_call_summary", "profile"), TASKS),
+    (
+        MACHINES,
+        comms("python_sample", "python_sample_summary", "python_call", "python_call_summary", "profile"),
+        TASKS,
+        CONTAINERS,
+    ),
     ANNOTATIONS,
 )

@@ -5,6 +5,7 @@ from deploy.grafana.queries import (
     ABOUT_RECENT,
     ANNOTATIONS,
     CHOSEN,
+    CONTAINERS,
     MACHINES,
     OF_MACHINE,
     TASKS,
@@ -136,6 +137,6 @@ DASHBOARD = Dashboard(
             ),
         ),
     ),
-    (MACHINES, comms("exec", "why_summary"), TASKS),
+    (MACHINES, comms("exec", "why_summary"), TASKS, CONTAINERS),
     ANNOTATIONS,
 )

@@ -48,7 +48,9 @@ class Batcher:
         """
         stream = raw.stream.name
         self._describer.notice(raw)
-        chosen = self._choice.of(stream, to_arrow(raw))
+        rows = to_arrow(raw)
+        joined = self._describer.memberships.joined(rows, self._choice.of_process(stream))
+        chosen = self._choice.of(stream, joined).select(rows.schema.names)
         self._books.leave_out(stream, raw.count - chosen.num_rows)
         for columns, ipc in compressed(chosen, MOST_BYTES) if chosen.num_rows else ():
             if ipc is None:

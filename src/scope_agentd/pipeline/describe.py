@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from scope_bpf.capture.batch import Batch, RawBatch
 from scope_bpf.capture.columns import to_arrow
-from scope_bpf.catalogue.target import container_of
+from scope_bpf.capture.memberships import Memberships
 from scope_bpf.code.proc import TICK_NS, stat_of
+from scope_bpf.containers.containers import Membership
 from scope_bpf.host import has_host_pids
 from scope_proto.scope.v1 import record_pb2
 
@@ -24,16 +25,26 @@ _MOST_WAITING = 4_096  # descriptions not sent yet; beyond, the oldest are dropp
 _FORGET_EVERY_S = 6 * 3600.0  # the server may have deleted the day with the description
 _MOST_READ = 256  # processes looked up in /proc per batch: some 60 us each
 
+_ASK_EVERY_S = 1.0
+_ASK_FOR_S = 10.0  # for the name of a container that its engine does not tell yet
+
 Key = tuple[int, int]  # pid, start_ns
 
 
 class Describer:
-    """Describes each process of a run at intervals, and again after an exec. For one thread."""
+    """Describes each process of a run at intervals, and again after an exec. For one thread.
 
-    def __init__(self) -> None:
+    Args:
+        memberships: those of the machine's processes.
+    """
+
+    def __init__(self, memberships: Memberships) -> None:
+        self.memberships = memberships
         self._reads_proc = has_host_pids()  # in another pid namespace, the rows' pids differ from /proc
         self._forgets_at = 0.0
-        self._known: OrderedDict[Key, None] = OrderedDict()
+        self._known: OrderedDict[Key, int] = OrderedDict()  # with the cgroup
+        self._unnamed: OrderedDict[Key, tuple[int, Membership, float]] = OrderedDict()
+        self._asks_at = 0.0
         self._waiting: OrderedDict[Key, record_pb2.Process] = OrderedDict()
 
     def notice(self, raw: Batch) -> None:
@@ -46,12 +57,36 @@ class Describer:
         if time.monotonic() > self._forgets_at:
             self._known.clear()
             self._forgets_at = time.monotonic() + _FORGET_EVERY_S
-        for pid, start_ns in _distinct(raw.rows) if self._reads_proc else ():
-            if (pid, start_ns) not in self._known:
-                process = described_in_proc(pid, start_ns)
-                if process:
-                    self._keep(process)
-                self._remember((pid, start_ns))
+        for pid, start_ns, cgroup_id in _distinct(raw.rows):
+            if pid and self._known.get((pid, start_ns)) != cgroup_id:
+                self._describe(pid, start_ns, cgroup_id)
+        if time.monotonic() > self._asks_at:
+            self._asks_at = time.monotonic() + _ASK_EVERY_S
+            self._ask_again()
+
+    def _describe(self, pid: int, start_ns: int, cgroup_id: int) -> None:
+        belongs = self.memberships.of(pid, start_ns, cgroup_id)
+        process = described_in_proc(pid, start_ns) if self._reads_proc else None
+        if process or belongs.cgroup:
+            self._keep(_with(process or record_pb2.Process(pid=pid, start_ns=start_ns), belongs))
+        self._known[pid, start_ns] = cgroup_id
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        if not belongs.is_whole:
+            self._unnamed[pid, start_ns] = cgroup_id, belongs, time.monotonic() + _ASK_FOR_S
+            if len(self._unnamed) > _MOST_WAITING:
+                self._unnamed.popitem(last=False)
+
+    def _ask_again(self) -> None:
+        """Describes processes again whose containers have got names since: engines may tell them later."""
+        for (pid, start_ns), (cgroup_id, before, until) in list(self._unnamed.items()):
+            belongs = self.memberships.of(pid, start_ns, cgroup_id)
+            if belongs != before:
+                self._keep(_with(record_pb2.Process(pid=pid, start_ns=start_ns), belongs))
+            if belongs.is_whole or time.monotonic() > until:
+                del self._unnamed[pid, start_ns]
+            else:
+                self._unnamed[pid, start_ns] = cgroup_id, belongs, until
 
     def take(self) -> list[record_pb2.Process]:
         """The next descriptions to send, as many as fit into one record."""
@@ -74,11 +109,6 @@ class Describer:
         if len(self._waiting) > _MOST_WAITING:
             self._waiting.popitem(last=False)
 
-    def _remember(self, key: Key) -> None:
-        self._known[key] = None
-        if len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
-
 
 def described_in_proc(pid: int, start_ns: int) -> record_pb2.Process | None:
     """The description from /proc; None if the process has ended, or another process has its pid now."""
@@ -88,7 +118,6 @@ def described_in_proc(pid: int, start_ns: int) -> record_pb2.Process | None:
         if pid <= 0 or stat.start_ticks != start_ns // TICK_NS:
             return None
         arguments = (folder / "cmdline").read_bytes()[:_MOST_ARGUMENT_BYTES]
-        cgroup = _cgroup_of((folder / "cgroup").read_text())
     except OSError:
         return None
     return record_pb2.Process(
@@ -97,9 +126,12 @@ def described_in_proc(pid: int, start_ns: int) -> record_pb2.Process | None:
         parent_pid=stat.parent,
         exe=_exe_of(folder),
         cmdline=[_text(word) for word in arguments.removesuffix(b"\0").split(b"\0")] if arguments else [],
-        cgroup=cgroup,
-        container=container_of(cgroup),
     )
+
+
+def _with(process: record_pb2.Process, belongs: Membership) -> record_pb2.Process:
+    process.MergeFrom(record_pb2.Process(**vars(belongs)))
+    return process
 
 
 def _exe_of(folder: Path) -> str:
@@ -107,10 +139,6 @@ def _exe_of(folder: Path) -> str:
         return _text(os.fsencode((folder / "exe").readlink()))
     except OSError:  # a kernel thread has no executable
         return ""
-
-
-def _cgroup_of(text: str) -> str:
-    return next((line.removeprefix("0::") for line in text.splitlines() if line.startswith("0::")), "")
 
 
 def _described_by(raw: RawBatch) -> Iterator[record_pb2.Process]:
@@ -145,22 +173,28 @@ def _cut(arguments: list[str]) -> list[str]:
     return kept
 
 
-def _distinct(rows: Any) -> Iterator[Key]:
-    """The processes of a batch, at most `_MOST_READ`."""
+def _distinct(rows: Any) -> Iterator[tuple[int, int, int]]:
+    """The processes of a batch, each with its cgroup, at most `_MOST_READ`."""
     pids, starts_ns = rows["pid"], rows["start_ns"]
-    another = np.flatnonzero((pids[1:] != pids[:-1]) | (starts_ns[1:] != starts_ns[:-1])) + 1
-    begins = np.concatenate(([0], another))  # starts of consecutive rows of the same process
-    pids, starts_ns = pids[begins], starts_ns[begins]
-    # Start time and pid mixed into one number: if two processes have the same number by chance, one is not described.
+    cgroups = rows["cgroup_id"] if "cgroup_id" in rows.dtype.names else np.zeros(len(rows), np.uint64)
+    same = (pids[1:] == pids[:-1]) & (starts_ns[1:] == starts_ns[:-1]) & (cgroups[1:] == cgroups[:-1])
+    begins = np.concatenate(([0], np.flatnonzero(~same) + 1))  # starts of consecutive rows of the same process
+    pids, starts_ns, cgroups = pids[begins], starts_ns[begins], cgroups[begins]
+    # All mixed into one number: if two processes have the same number by chance, one is not described.
     mixed = starts_ns.astype(np.uint64) * np.uint64(1 << 22) + pids.astype(np.uint64)
+    mixed ^= cgroups.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     numbers = pa.array(mixed).dictionary_encode().indices.to_numpy()  # numbered from 0 in order of appearance
     first = np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))[:_MOST_READ]
-    return zip(pids[first].tolist(), starts_ns[first].tolist(), strict=True)
+    return zip(pids[first].tolist(), starts_ns[first].tolist(), cgroups[first].tolist(), strict=True)
 
 
 def _merged(older: record_pb2.Process, newer: record_pb2.Process) -> record_pb2.Process:
     merged = record_pb2.Process()
-    merged.CopyFrom(older)
+    if newer.cgroup and (newer.cgroup, newer.container_id) != (older.cgroup, older.container_id):
+        merged.parent_pid, merged.exe = older.parent_pid, older.exe  # of its earlier place, nothing is kept
+        merged.cmdline.extend(older.cmdline)
+    else:
+        merged.CopyFrom(older)
     if newer.cmdline:
         del merged.cmdline[:]
     merged.MergeFrom(newer)

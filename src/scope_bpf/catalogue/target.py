@@ -1,19 +1,19 @@
 """Targets: which processes a task watches, converted to the conditions of the filter in the kernel."""
 
 import os
-import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scope_bpf.containers.containers import Containers
 from scope_bpf.errors import TargetNotFound
 from scope_bpf.host import cgroup_root
 from scope_catalogue.target import check_target
 
 _COMM_BYTES = 15
-_CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")  # docker-ID.scope, cri-containerd-ID.scope, ID
+_LEAST_DIGITS = 12  # of a container's id, as engines show it
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Target:
         comm: the exact name of a thread.
         exe: path of an executable, as seen by this process.
         cgroup: path below the cgroup v2 root mounted here; child cgroups are included.
-        container: id of a container or its first characters: at least 12 hexadecimal digits.
+        container: name of a container, or its id or the first 12 characters of it or more; child cgroups are included.
     """
 
     pid: int = 0
@@ -107,16 +107,24 @@ def _check_executable(exe: str) -> None:
         raise TargetNotFound(f"cannot watch the executable '{exe}': it is not a file")
 
 
-def container_of(cgroup: str) -> str:
-    """The container id in a cgroup's path: the last run of 64 hexadecimal digits; empty if there is none."""
-    found = _CONTAINER.findall(cgroup)
-    return found[-1] if found else ""
-
-
-def _container_cgroup(root: Path, container: str) -> Path:
-    if len(container) < 12 or not all(digit in "0123456789abcdef" for digit in container):
-        raise TargetNotFound(f"'{container}' is no container id: give at least 12 hexadecimal digits")
-    found = [Path(directory) for directory, _, _ in os.walk(root) if container in Path(directory).name]
+def _container_cgroup(root: Path, wanted: str) -> Path:
+    """The outermost cgroup of a container."""
+    containers = Containers()
+    found: dict[str, Path] = {}
+    for directory, _, _ in os.walk(root):
+        path = Path(directory)
+        belongs = containers.of(f"0::/{path.relative_to(root)}")
+        id_ = belongs.container_id
+        if id_ and id_ not in found and (wanted in (belongs.container_name, id_) or _begins(id_, wanted)):
+            found[id_] = path
     if not found:
-        raise TargetNotFound(f"no cgroup belongs to container '{container}'")
-    return min(found, key=lambda path: len(path.parts))
+        raise TargetNotFound(
+            f"no cgroup v2 belongs to a container '{wanted}'; give its name, or {_LEAST_DIGITS} digits of its id"
+        )
+    if len(found) > 1:
+        raise TargetNotFound(f"several containers are called '{wanted}'; give an id: {', '.join(sorted(found))}")
+    return found.popitem()[1]
+
+
+def _begins(id_: str, wanted: str) -> bool:
+    return len(wanted) >= _LEAST_DIGITS and id_.startswith(wanted)

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from scope_cli import window
 from scope_cli.printable import print_json, print_remark
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def register(subcommands: Any) -> None:
     )
     parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
     parser.add_argument("stream", metavar="STREAM", help="such as exec or syscall_summary; `scope probes` lists them")
-    parser.add_argument("--where", metavar="FILTER", help="only events that meet this, such as 'ret < 0'")
+    window.add_filter(parser, "ret < 0")
     parser.add_argument("--node", metavar="NODE", help="only events of this machine: its hostname or id")
     parser.add_argument(
         "--since", metavar="TIME", type=moment, help="only events from this time on: -5m, or 2026-01-31T12:00:00Z"
@@ -57,7 +58,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError("--follow prints events as they are stored, without end; leave out --order and --until")
     if arguments.limit is not None and arguments.limit < 1:
         raise UsageError(f"--limit {arguments.limit} is not above 0")
-    query = {name: getattr(arguments, name) for name in ("where", "since", "until")} | {"machine": arguments.node}
+    times = {"since": arguments.since, "until": arguments.until}
+    query = {"where": window.filter_of(arguments), **times, "machine": arguments.node}
     show = _printer(arguments)
     if not arguments.follow:
         pages = _pages(Client(), arguments.stream, {**query, "order": arguments.order}, arguments.limit or LIMIT)

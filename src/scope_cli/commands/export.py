@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from scope_cli import window
+
 FORMATS = ("ndjson", "csv", "arrow", "parquet")
 
 
@@ -28,7 +30,7 @@ def register(subcommands: Any) -> None:
         help="write the timelines of the streams, or of all, for https://ui.perfetto.dev",
     )
     parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending, else ndjson")
-    parser.add_argument("--where", metavar="FILTER", help="only rows that meet this, such as 'ret < 0'")
+    window.add_filter(parser, "ret < 0")
     parser.add_argument("--node", metavar="NODE", help="only rows of this machine: its hostname or id")
     parser.add_argument("--task", metavar="ID", help="only rows that this task recorded")
     parser.add_argument(
@@ -45,10 +47,10 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.saved import save
 
     query = {name: getattr(arguments, name) for name in ("since", "until", "task")} | {"machine": arguments.node}
-    streams, rows = arguments.streams, {name: getattr(arguments, name) for name in ("where", "columns")}
+    streams, rows = arguments.streams, {"where": window.filter_of(arguments), "columns": arguments.columns}
     if arguments.perfetto:
         if any(rows.values()) or arguments.format:
-            raise UsageError("--perfetto draws whole rows; leave out --where, --columns and --format")
+            raise UsageError("--perfetto draws whole rows; leave out --where, --container, --columns and --format")
         save(arguments.perfetto, "trace", **query, streams=",".join(streams))
         return
     if not streams:

@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.columns import to_arrow
+from scope_bpf.capture.memberships import of_machine
 from scope_bpf.capture.tracer import Tracer
-from scope_catalogue.stream import DescribedStream
+from scope_catalogue.stream import OF_PROCESS, DescribedStream
 from scope_cli.trace.sink import Sinks
 from scope_views.choice import Choice
 
@@ -28,6 +30,8 @@ class Recording:
     ) -> None:
         self._streams = {stream.name: stream for stream in streams}
         self._tracers, self._sink, self._choice = tracers, sink, choice
+        self._memberships = of_machine()
+        self._watch = self._memberships.watch if any(map(self._shows_processes, streams)) else nullcontext()
         self._lock = threading.Lock()  # around the sink and the counts
         self._stopped = threading.Event()
         self._threads = [
@@ -47,8 +51,14 @@ class Recording:
         """How many of them the sink got."""
         return self._chosen
 
+    def _shows_processes(self, stream: DescribedStream) -> bool:
+        """Whether the containers of processes are filtered by, or shown."""
+        made = self._choice.columns(stream, self._sink.columns(stream))
+        return made is None or bool({*made, *self._choice.of_process(stream.name)} & OF_PROCESS.keys())
+
     def start(self) -> None:
         """Begins."""
+        self._watch.__enter__()
         for thread in self._threads:
             thread.start()
 
@@ -64,8 +74,12 @@ class Recording:
         for batch in batches:
             stream = self._streams[batch.stream.name]
             columns = self._sink.columns(stream)
-            arrow = to_arrow(batch, self._choice.columns(stream, columns))
-            chosen = self._choice.of(stream.name, arrow)
+            made = self._choice.columns(stream, columns)
+            arrow = to_arrow(batch, made)
+            names = {*(stream.by_name if made is None else made), *self._choice.of_process(stream.name)}
+            chosen = self._choice.of(stream.name, self._memberships.joined(arrow, names))
+            if made is None:
+                chosen = chosen.select(list(stream.by_name))
             with self._lock:
                 self._rows += batch.count
                 self._chosen += chosen.num_rows if arrow.num_columns else batch.count
@@ -80,3 +94,4 @@ class Recording:
             tracer.wake()
         for thread in self._threads:
             thread.join()
+        self._watch.__exit__(None, None, None)

@@ -7,15 +7,19 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+import pyarrow as pa
+
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.events import WAITING_BYTES
+from scope_bpf.capture.memberships import TEXT
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.described import described_stream
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.host import memory_bytes
 from scope_catalogue.options import parse_options
+from scope_catalogue.stream import DescribedStream
 from scope_views.choice import Choice
 
 WAITING_SHARE = 8  # of the memory: what waits for slow outputs may take this part before events are lost
@@ -50,7 +54,7 @@ class Tracing:
     ) -> None:
         parsed = [(probe, parse_options(probe.options, _own(probe, probes, options))) for probe in probes]
         self.streams = [
-            (described_stream(probe, stream), probe.schema(stream))
+            _with_processes(described_stream(probe, stream), probe.schema(stream), by)
             for probe, chosen in parsed
             for stream in probe.streams_of(probe.mode_of(chosen))
             if not stream.internal
@@ -123,6 +127,12 @@ class Tracing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open.close()
+
+
+def _with_processes(stream: DescribedStream, schema: pa.Schema, by: Sequence[str]) -> tuple[DescribedStream, pa.Schema]:
+    """A stream with the containers of its processes, and with what else makes groups."""
+    whole = stream.with_processes(("container", *(name for name in by if name != "container")))
+    return whole, pa.schema([*schema, *(pa.field(name, TEXT) for name in whole.by_name if name not in schema.names)])
 
 
 def _own(probe: Probe, probes: Sequence[Probe], options: Mapping[str, str]) -> dict[str, str]:

@@ -123,7 +123,12 @@ def _process(told: record_pb2.Process) -> ProcessFacts:
         exe=_known(told.exe),
         cmdline=tuple(word.replace("\0", "") for word in told.cmdline) or None,
         cgroup=_known(told.cgroup),
-        container=_known(told.container),
+        container_id=_known(told.container_id),
+        container=_known(told.container_name),
+        image=_known(told.image),
+        pod=_known(told.pod),
+        namespace=_known(told.namespace),
+        unit=_known(told.unit),
     )
 
 

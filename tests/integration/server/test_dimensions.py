@@ -114,7 +114,7 @@ async def _described(line: Line, run: Run, sequence: int, process: Process, afte
     batch.batch.processes.append(process)
     batch.batch.last_ktime_ns += after_ns
     assert [answer.verdict for answer in await line.send(batch)] == [STORED]
-    columns = ("parent_pid", "exe", "cmdline", "cgroup", "container")
+    columns = ("parent_pid", "exe", "cmdline", "cgroup", "container", "image", "namespace", "pod", "unit")
     (row,) = line.query(f"SELECT {', '.join(columns)} FROM scope.processes WHERE pid = 4711")
     return dict(zip(columns, row, strict=True))
 
@@ -122,26 +122,43 @@ async def _described(line: Line, run: Run, sequence: int, process: Process, afte
 async def test_processes_are_described(line: Line) -> None:
     """A description adds new facts and keeps known ones; an exec replaces them; a late description changes nothing."""
     run = Run()
-    assert await _described(line, run, 1, _process(exe="/bin/sh")) == {
-        "parent_pid": None,
-        "exe": "/bin/sh",
-        "cmdline": None,
-        "cgroup": None,
-        "container": None,
-    }
-    full = _process(parent_pid=1, cmdline=["sh", "-c", 'a "b" {c}', ""], cgroup="/user", container="f00")
-    known = {
+    nothing = dict.fromkeys(("parent_pid", "cmdline", "cgroup", "container", "image", "namespace", "pod", "unit"))
+    assert await _described(line, run, 1, _process(exe="/bin/sh")) == nothing | {"exe": "/bin/sh"}
+    full = _process(parent_pid=1, cmdline=["sh", "-c", 'a "b" {c}', ""], cgroup="/user", unit="session-1.scope")
+    known = nothing | {
         "parent_pid": 1,
         "exe": "/bin/sh",
         "cmdline": ["sh", "-c", 'a "b" {c}', ""],
         "cgroup": "/user",
-        "container": "f00",
+        "unit": "session-1.scope",
     }
     assert await _described(line, run, 2, full) == known
     assert await _described(line, run, 3, _process()) == known
     after_exec = known | {"exe": "/bin/python", "cmdline": ["python"]}
     assert await _described(line, run, 4, _process(exe="/bin/python", cmdline=["python"]), after_ns=10**9) == after_exec
     assert await _described(line, run, 5, _process(exe="/bin/late", cmdline=["late"])) == after_exec
+
+
+async def test_containers_of_processes(line: Line) -> None:
+    """A container without a known name has its id's first digits; names are kept; a process that moves has only what
+    its new place has."""
+    run, id_ = Run(), "0123456789ab" + "cd" * 26
+
+    async def described(sequence: int, after_s: int, **facts: Any) -> Mapping[str, Any]:
+        found = await _described(line, run, sequence, _process(**facts), after_s * 10**9)
+        return {name: value for name, value in found.items() if value is not None}
+
+    runtime = {"cgroup": "/system.slice/engine.service", "unit": "engine.service"}
+    inside = {"cgroup": f"/docker/{id_}", "container": id_[:12]}
+    named = {"container": "web", "image": "nginx:1", "pod": "web-1", "namespace": "shop"}
+    assert await described(1, 0, **runtime) == runtime
+    assert await described(2, 10, cgroup=inside["cgroup"], container_id=id_) == inside
+    of_engine = {"container_name": "web", "image": "nginx:1", "pod": "web-1", "namespace": "shop"}
+    assert await described(3, 20, cgroup=inside["cgroup"], container_id=id_, **of_engine) == inside | named
+    assert await described(4, 30, cgroup=inside["cgroup"], container_id=id_) == inside | named
+    assert await described(5, 25, **runtime) == inside | named
+    assert await described(6, 40, **runtime) == runtime
+    assert line.query("SELECT container_id FROM scope.processes WHERE pid = 4711") == [(None,)]
 
 
 async def test_a_block_knows_what_it_holds(line: Line) -> None:

@@ -16,8 +16,10 @@ from scope_agentd.pipeline.describe import Describer
 from scope_agentd.pipeline.record import Recorder
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.batch import SampledBatch
+from scope_bpf.capture.memberships import Memberships
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.stream import Stream
+from scope_bpf.containers.containers import Containers
 from scope_catalogue.stream import DescribedStream, Mode, TypedColumn
 from scope_proto.scope.v1 import record_pb2
 from scope_views.choice import Choice
@@ -61,7 +63,7 @@ def recorded(*batches: SampledBatch, where: str = "") -> tuple[list[record_pb2.B
     """Records these batches; returns the batches put and the losses, and checks that the books balance."""
     books, stopping, put = Books(["thing"]), threading.Event(), list[record_pb2.Record]()
     tracer = cast(Tracer, TracerOf(stopping, *batches))
-    batcher = Batcher(bytes(16), bytes(16), books, Describer(), Choice(where, [DESCRIBED]))
+    batcher = Batcher(bytes(16), bytes(16), books, Describer(Memberships(Containers())), Choice(where, [DESCRIBED]))
     thread = threading.Thread(
         target=Recorder(tracer, batcher, books, put.append, lambda: None).record, args=(stopping,)
     )

@@ -26,7 +26,10 @@ class Target(Body):
     comm: Annotated[str, Field(max_length=15, description="threads with this name")] | None = None
     exe: Annotated[str, Field(max_length=4095, description="processes that run this file")] | None = None
     cgroup: Annotated[str, Field(max_length=4095, description="a cgroup and those below it")] | None = None
-    container: Annotated[str, Field(max_length=255, description="a container's id")] | None = None
+    container: (
+        Annotated[str, Field(max_length=255, description="a container: its name, or the first 12 digits of its id")]
+        | None
+    ) = None
 
 
 class Part(Body):

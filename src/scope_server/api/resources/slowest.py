@@ -13,6 +13,7 @@ from scope_server.api.resources.streams import (
     Rows,
     StreamPath,
     columns_of,
+    of_container,
     row_model,
     stream_named,
     texts,
@@ -82,6 +83,7 @@ def _of_stream(table: StreamTable) -> OfStream | None:
         **texts(OF_MACHINE),
         "task_id": (str | None, "the task that recorded it"),
         **columns_of(table, table.schema.names),
+        **of_container(table),
     }
     row = row_model(title(table, "SlowestEvent"), columns)
     slow = create_model(title(table, "SlowRow"), __base__=SlowRow, row=(row, ...))

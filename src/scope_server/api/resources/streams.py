@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, WithJsonSchema, create_model
 
 from scope_catalogue.nearest import unknown
+from scope_catalogue.stream import OF_PROCESS
 from scope_server.api.context import TABLES
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Parameters
@@ -62,6 +63,11 @@ def row_model(name: str, columns: Mapping[str, tuple[Any, str]]) -> type[BaseMod
 def columns_of(table: StreamTable, names: Iterable[str]) -> dict[str, tuple[Any, str]]:
     """Type and meaning of columns of a stream."""
     return {name: (_type(table.schema.field(name).type), table.meanings.get(name, "")) for name in names}
+
+
+def of_container(table: StreamTable) -> dict[str, tuple[Any, str]]:
+    """The column with the container of a row's process; none: the rows are not about processes."""
+    return {"container": (str | None, OF_PROCESS["container"].meaning)} if table.of_processes else {}
 
 
 def texts(columns: Mapping[str, str]) -> dict[str, tuple[Any, str]]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from scope_catalogue.condition import columns_read
+from scope_catalogue.stream import OF_PROCESS as KNOWN_OF_PROCESS
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.sample import BLOCK, Sample, sample
 from scope_server.store.answers.slowest import shown_as
@@ -16,7 +17,7 @@ from scope_server.store.answers.texts import names
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import array
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import IN_PROCESS, Kind, StreamTable
+from scope_server.store.schema.columns import IN_PROCESS, OF_PROCESS, Kind, StreamTable
 from scope_views.chosen import Chosen
 from scope_views.comparison.compare import Compared, Differing, Value, compared
 from scope_views.comparison.longer import Longer, longer
@@ -26,10 +27,13 @@ MOST_ROWS = 20_000  # of each side that are compared
 _NODE = Compared("node", "name of the machine")
 _OF_PROCESS = {
     "exe": Compared("exe", "the program's file"),
-    "container": Compared("container", "container of the process"),
+    **{name: Compared(name, column.meaning) for name, column in KNOWN_OF_PROCESS.items()},
 }
 _MACHINES = sql.SQL("SELECT id, hostname FROM store.machines WHERE id = ANY({})")
-_PROCESSES = sql.SQL("SELECT id, exe, container FROM store.processes WHERE id = ANY({})")
+_PROCESSES = sql.SQL(
+    f"SELECT id, exe, {', '.join(f'{text} AS {name}' for name, text in OF_PROCESS.items())}"
+    " FROM store.processes AS p WHERE id = ANY({})"
+)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from scope_server.store.answers.texts import names
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import WHOLE, Kind, StreamTable
-from scope_server.store.schema.views import joined
+from scope_server.store.schema.views import CONTAINER, joined
 from scope_views.errors import ViewError
 from scope_views.tables.slowest import Usual
 
@@ -112,6 +112,7 @@ def _statement(table: StreamTable, part: Part, duration: str, limit: int) -> sql
             every,
             table.of_processes,
             task=sql.SQL("NULL::text AS task_id, "),
+            also=CONTAINER,
         ),
     )
 

@@ -9,7 +9,7 @@ from psycopg import sql
 from scope_server.store.latest.layout import Layout
 from scope_server.store.schema.columns import Kind, StreamTable
 from scope_server.store.schema.functions import show
-from scope_server.store.schema.views import OF_PROCESS
+from scope_server.store.schema.views import IDENTITY
 
 _WHO = {"machine_id": "text", "hostname": "text"}
 _PROCESS = {"pid": "bigint", "start_ns": "bigint"}
@@ -21,7 +21,7 @@ WHERE {held}"""
 
 def who(layout: Layout) -> sql.Composed:
     """The columns with machine and process, each followed by a comma."""
-    return sql.SQL("m.machine_id, m.hostname, {}").format(sql.SQL(OF_PROCESS if layout.of_processes else ""))
+    return sql.SQL("m.machine_id, m.hostname, {}").format(sql.SQL(IDENTITY if layout.of_processes else ""))
 
 
 def readable(layout: Layout, rows: str, name: str) -> sql.Composed:

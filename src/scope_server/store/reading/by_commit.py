@@ -16,7 +16,7 @@ from scope_server.store.reading.cursor import LAST_ORDINAL, decoded, encoded, is
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import Conditions, array
 from scope_server.store.schema.columns import StreamTable
-from scope_server.store.schema.views import joined
+from scope_server.store.schema.views import CONTAINER, joined
 
 _MOST_BATCHES = 200  # that one page reads at most
 _ENOUGH_ROWS = 50_000  # no further batch is read once the batches have so many rows
@@ -207,6 +207,7 @@ def _statement(
         columns,
         table.of_processes,
         task=sql.SQL("NULL::text AS task_id, "),
+        also=CONTAINER,
     )
     return sql.SQL("WITH found AS MATERIALIZED ({}) {} ORDER BY array_position({}, e.batch), e.ordinal").format(
         found, shown, ids

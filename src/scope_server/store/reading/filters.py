@@ -8,9 +8,9 @@ from psycopg import sql
 from scope_catalogue.condition import And, Condition, IsNull, Not, Or
 from scope_server.store.reading.comparison import Expression, compared, one_of
 from scope_server.store.reading.database import Connection
-from scope_server.store.reading.keys import OF_PROCESS, TEXTS, Comparison, Keys, find_keys
+from scope_server.store.reading.keys import SHOWN, TEXTS, Comparison, Keys, find_keys
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTable
+from scope_server.store.schema.columns import KEYED, Kind, StreamTable
 
 
 @dataclass
@@ -108,7 +108,7 @@ class _Compiled:
         if self._of_process(comparison):
             if keys is not None and not negated:
                 return one_of(sql.SQL("r.process"), keys, "bigint")
-            of = OF_PROCESS[comparison.column]
+            of = SHOWN[comparison.column]
             its = sql.SQL("(SELECT {} FROM store.processes AS p WHERE p.id = r.process)").format(of.text)
             return compared(comparison, Expression(its, of.type, of.kind))
         column, name = self._table.column(comparison.column), sql.Identifier("r", comparison.column)
@@ -123,7 +123,7 @@ class _Compiled:
         return compared(comparison, Expression(value, text.type))
 
     def _of_process(self, comparison: Comparison) -> bool:
-        return self._table.of_processes and comparison.column in IN_PROCESS
+        return self._table.is_of_process(comparison.column)
 
 
 _AND, _OR = sql.SQL(" AND "), sql.SQL(" OR ")

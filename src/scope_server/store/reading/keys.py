@@ -11,15 +11,16 @@ from scope_catalogue.condition import And, Condition, IsNull, Matches, Not, OneO
 from scope_server.store.reading.comparison import Expression, compared
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTable
+from scope_server.store.schema.columns import KEYED, OF_PROCESS, Kind, StreamTable
 from scope_server.store.writing.texts import digest_of
 
 Comparison = OneOf | Ordered | Matches | IsNull
 Keys = Mapping[Comparison, Sequence[int]]
 
 _MOST = 5000  # keys per comparison; if there are more, the text is looked up for each row instead
-# In rows that belong to no process, both are null. `p` is store.processes.
-OF_PROCESS = {
+# In rows that belong to no process, all are null. `p` is store.processes.
+SHOWN = {
+    **{name: Expression(sql.SQL(text), "text") for name, text in OF_PROCESS.items()},
     "pid": Expression(sql.SQL("NULLIF(p.pid, 0)"), "bigint"),
     "start_ns": Expression(sql.SQL("CASE WHEN p.pid <> 0 THEN p.start_ns END"), "bigint", Kind.UNSIGNED),
 }
@@ -59,7 +60,7 @@ def _comparisons(condition: Condition, negated: bool = False) -> Iterator[tuple[
 def _query(
     table: StreamTable, comparison: Comparison, negated: bool, machines: Sequence[int] | None
 ) -> sql.Composed | None:
-    if table.of_processes and comparison.column in IN_PROCESS:
+    if table.is_of_process(comparison.column):
         # Nearly all processes meet a negated comparison.
         return None if negated else _processes(comparison, machines)
     column = table.column(comparison.column)
@@ -73,7 +74,7 @@ def _query(
 
 
 def _processes(comparison: Comparison, machines: Sequence[int] | None) -> sql.Composed:
-    met = compared(comparison, OF_PROCESS[comparison.column])
+    met = compared(comparison, SHOWN[comparison.column])
     if comparison.column == "pid" and isinstance(comparison, OneOf):  # so that the index on pid is used
         met = sql.SQL("p.pid <> 0 AND {}").format(compared(comparison, Expression(sql.SQL("p.pid"), "bigint")))
     of = sql.SQL("") if machines is None else sql.SQL("p.machine = ANY({}) AND ").format(sql.Literal(list(machines)))

@@ -15,7 +15,7 @@ from scope_server.store.reading.filters import Conditions, conditions
 from scope_server.store.reading.selection import Selection
 from scope_server.store.reading.window import Scope, Window, look
 from scope_server.store.schema.columns import Kind, StreamTable
-from scope_server.store.schema.views import joined
+from scope_server.store.schema.views import CONTAINER, joined
 
 MOST_ROWS = 1000
 _FIRST_WINDOW = 3  # blocks looked at first; grows until the page is full
@@ -203,7 +203,9 @@ def _statement(query: EventQuery, wanted: Conditions, window: Window, after: Pla
     )
     first = layout.rows_at(query.table.name, columns, sql.Identifier("found"), where)
     return sql.SQL("WITH found AS MATERIALIZED ({}) {} ORDER BY e.time {d}, e.batch {d}, e.ordinal {d}").format(
-        found, joined(first, columns, query.table.of_processes, task=sql.SQL("NULL::text AS task_id, ")), d=direction
+        found,
+        joined(first, columns, query.table.of_processes, task=sql.SQL("NULL::text AS task_id, "), also=CONTAINER),
+        d=direction,
     )
 
 

@@ -96,6 +96,10 @@ class StreamTable:
         """The columns with keys of names or stacks."""
         return tuple(column.name for column in self.columns if column.kind in KEYED)
 
+    def is_of_process(self, name: str) -> bool:
+        """Whether a name stands for something that is stored with the rows' processes."""
+        return self.of_processes and (name in IN_PROCESS or (name in OF_PROCESS and self.column(name) is None))
+
     def column(self, name: str) -> StoredColumn | None:
         """The column with this name, or None."""
         return next((column for column in self.columns if column.name == name), None)
@@ -111,6 +115,14 @@ BASE = {
     "ordinal": "integer NOT NULL",
 }
 IN_PROCESS = ("pid", "start_ns")  # stored in store.processes; rows without a process refer to an entry with pid 0
+# What is known of a process besides these, as SQL; `p` is store.processes.
+OF_PROCESS = {
+    "container": "coalesce(p.container, left(p.container_id, 12))",
+    "image": "p.image",
+    "pod": "p.pod",
+    "namespace": "p.namespace",
+    "unit": "p.unit",
+}
 # Columns of a block besides the rows' columns. A block's rows are of one day, in order of time.
 OF_BLOCK = {
     "first_time": "timestamptz NOT NULL",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from psycopg import sql
 
 from scope_server.store.layout.contract import Record
-from scope_server.store.schema.columns import Kind, StreamTable
+from scope_server.store.schema.columns import OF_PROCESS, Kind, StreamTable
 
 # In the target list, so that only queries that use task_id do the lookup: the catalogue is large.
 _TASK = sql.SQL(
@@ -15,7 +15,8 @@ _TASK = sql.SQL(
     " WHERE b.id = e.batch AND b.last_time >= e.time) AS task_id, "
 )
 # Null in rows without a process.
-OF_PROCESS = "NULLIF(p.pid, 0) AS pid, CASE WHEN p.pid <> 0 THEN p.start_ns END AS start_ns, "
+IDENTITY = "NULLIF(p.pid, 0) AS pid, CASE WHEN p.pid <> 0 THEN p.start_ns END AS start_ns, "
+CONTAINER = f"{OF_PROCESS['container']} AS container, "
 _BASE = {
     "time": "time of the row by the machine's clock, in microseconds; by the server's if the machine's is implausible",
     "machine_id": "the machine's id",
@@ -34,11 +35,12 @@ _STORED = {
 
 
 def joined(
-    found: sql.Composable, columns: Iterable[Record], of_processes: bool, task: sql.Composable = _TASK
+    found: sql.Composable, columns: Iterable[Record], of_processes: bool, task: sql.Composable = _TASK, also: str = ""
 ) -> sql.Composed:
     """A query of the stored rows `found`, with keys replaced by their texts.
 
     Args:
+        also: SQL of further columns of processes, followed by a comma.
         task: SQL that finds the task; empty for queries that find it by batch.
     """
     shown: list[sql.Composable] = []
@@ -60,7 +62,7 @@ def joined(
         "LEFT JOIN store.processes AS p ON p.id = e.process {joins}"
     ).format(
         task=task,
-        process=sql.SQL(OF_PROCESS if of_processes else ""),
+        process=sql.SQL(f"{IDENTITY}{also}" if of_processes else ""),
         shown=sql.SQL(", ").join(shown),
         found=found,
         joins=sql.SQL(" ").join(joins),

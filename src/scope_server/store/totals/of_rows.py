@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from psycopg import sql
 
 from scope_server.store.reading.filters import Conditions, of_numbers
-from scope_server.store.reading.keys import OF_PROCESS
+from scope_server.store.reading.keys import SHOWN
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import IN_PROCESS, Kind, StreamTable
+from scope_server.store.schema.columns import Kind, StreamTable
 from scope_server.store.totals.cells import Cell, histogram_of, is_whole
 from scope_server.store.totals.question import MACHINE, Question
 
@@ -97,7 +97,7 @@ def _read(question: Question, found: Conditions) -> sql.Composed:
     ]
     if table.failed and _has_failed(question):
         shown.append(sql.SQL('{} AS "has failed"').format(of_numbers(table, table.failed)))
-    of_process = {*IN_PROCESS} & {*question.by}
+    of_process = any(map(table.is_of_process, question.by))
     process = sql.SQL(" LEFT JOIN store.processes AS p ON p.id = r.process" if of_process else "")
     return sql.SQL("SELECT {} FROM ({}) AS r{}").format(
         sql.SQL(", ").join(shown) if shown else sql.SQL("1"), _stored(question.rows, found), process
@@ -118,8 +118,8 @@ def _has_failed(question: Question) -> bool:
 
 
 def _key(table: StreamTable, name: str) -> sql.Composable:
-    if table.of_processes and name in IN_PROCESS:
-        return OF_PROCESS[name].text
+    if table.is_of_process(name):
+        return SHOWN[name].text
     if name == MACHINE and table.column(name) is None:
         return sql.SQL("r.machine")
     return sql.Identifier("r", name)

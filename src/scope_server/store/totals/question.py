@@ -8,7 +8,7 @@ from typing import Literal
 from scope_catalogue.nearest import unknown
 from scope_server.errors import InvalidQuery
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import StreamTable
+from scope_server.store.schema.columns import IN_PROCESS, OF_PROCESS, StreamTable
 from scope_server.store.totals.cells import Cell, histogram_of
 
 Every = Literal["1s", "1m", "5m", "15m", "1h", "6h", "1d"]
@@ -94,7 +94,7 @@ def asked(
     table = rows.table
     possible = [
         *([MACHINE] if MACHINE not in table.schema.names else []),
-        *(("pid", "start_ns") if table.of_processes else ()),
+        *filter(table.is_of_process, (*IN_PROCESS, *OF_PROCESS)),
         *(column.name for column in table.columns if not column.sql.endswith("[]") and column.sql != "bytea"),
     ]
     if strange := [name for name in by if name not in possible]:

@@ -44,7 +44,12 @@ class ProcessFacts:
     exe: str | None
     cmdline: tuple[str, ...] | None
     cgroup: str | None
+    container_id: str | None
     container: str | None
+    image: str | None
+    pod: str | None
+    namespace: str | None
+    unit: str | None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tests.integration.server.records import Line, Run
 from tests.integration.server.test_reader_role import make_role
 
 DASHBOARDS = dashboards()
-EVERY = {"machine": ".*", "task": ".*", "comm": "'*'"}
+EVERY = {"machine": ".*", "task": ".*", "comm": "'*'", "container": "'*'"}
 RANGES = {"minutes": timedelta(minutes=10), "days": timedelta(days=3), "months": timedelta(days=90)}
 # Nothing is deleted, nobody is away, and nothing fails in this store; the panels count it, or show an empty table.
 EMPTY = {"Deleted days", "Not recorded"}
@@ -43,6 +43,7 @@ def _lacking(whole: Any, part: Any, where: str = "") -> list[str]:
 async def told(line: Line, tmp_path: Path) -> Any:
     """Rows of every stream, and a connection of Grafana's role to them."""
     await tell_every_stream(line)
+    line.query("UPDATE store.processes SET container_id = 'f00', container = 'it''s' WHERE pid <> 0 RETURNING 1")
     with psycopg.connect(make_role(line.conninfo, tmp_path), autocommit=True) as connection:
         yield line, connection
 
@@ -154,10 +155,10 @@ async def test_variables_choose(told: tuple[Line, Any]) -> None:
     panels = [query for _, panel, query in _panels(Sql) if panel.title == "Log of system calls"]
     (log,) = panels
     ((task,),) = line.query("SELECT task_id::text FROM scope.tasks")
-    chosen = {"machine": [line.machine.machine_id], "task": [task], "comm": ["comm 1", "it's"]}
+    chosen = {"machine": [line.machine.machine_id], "task": [task], "comm": ["comm 1", "it's"], "container": ["it's"]}
     columns, rows = _rows(connection, last(RANGES["minutes"], **chosen).query(log.text))
     assert {row[columns.index("comm")] for row in rows} == {"comm 1"}
-    for name, value in (("machine", "0" * 32), ("task", str(Run().task_id)), ("comm", "x")):
+    for name, value in (("machine", "0" * 32), ("task", str(Run().task_id)), ("comm", "x"), ("container", "f00")):
         other = last(RANGES["minutes"], **(chosen | {name: [value]}))
         assert _rows(connection, other.query(log.text))[1] == []
 

@@ -1,5 +1,6 @@
 """Converting targets to the conditions of the filter."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from scope_bpf.catalogue import target as targets
 from scope_bpf.catalogue.target import Target, target_of
+from scope_bpf.containers.containers import Containers
 from scope_bpf.errors import TargetNotFound
 from scope_bpf.probes import probe_named
 from scope_catalogue.errors import InvalidTarget
@@ -103,12 +105,35 @@ def test_a_container_is_its_outermost_cgroup(cgroups: Path, length: int) -> None
     assert Target(container=CONTAINER[:length]).cgroup_folder() in outermost
 
 
-@pytest.mark.parametrize("container", ["0123456789a", "0123456789AB", "../../../etc", "0123456789a*"])
+@pytest.mark.parametrize("container", ["0123456789a", "0123456789AB", "../../../etc", "0123456789a*", "web"])
 @pytest.mark.usefixtures("cgroups")
-def test_what_is_no_container_id_is_refused(container: str) -> None:
-    """Short ids are refused because they are ambiguous; ids with other characters because they could be paths."""
-    with pytest.raises(TargetNotFound, match="is no container id"):
+def test_what_is_no_container_is_refused(container: str) -> None:
+    """Short ids are refused because they are ambiguous, and so are unknown names."""
+    with pytest.raises(TargetNotFound, match="no cgroup v2 belongs to a container"):
         Target(container=container).conditions()
+
+
+def test_a_container_by_its_name(cgroups: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A container's name finds its cgroup; not that of the engine's monitor, which has the same id. A name that several
+    containers have is refused; the message has their ids."""
+    engine, other = tmp_path_factory.mktemp("engine"), CONTAINER[::-1]
+    (cgroups / f"system.slice/libpod-conmon-{other}.scope").mkdir()
+    (cgroups / f"system.slice/docker-{other}.scope").mkdir()
+
+    def called(id_: str, name: str) -> None:
+        folder = engine / "var/lib/docker/containers" / id_
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.v2.json").write_text(json.dumps({"Name": f"/{name}", "Config": {"Image": "nginx:1"}}))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(targets, "Containers", lambda: Containers(engine))
+        called(other, "web")
+        assert Target(container="web").cgroup_folder() == cgroups / f"system.slice/docker-{other}.scope"
+        called(CONTAINER, "web")
+        with pytest.raises(
+            TargetNotFound, match=f"several containers are called 'web'; give an id: {CONTAINER}, {other}"
+        ):
+            Target(container="web").conditions()
 
 
 def test_a_process_has_to_run() -> None:

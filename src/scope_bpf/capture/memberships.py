@@ -1,0 +1,103 @@
+"""What the processes of rows belong to, each looked up once: containers, pods and systemd units."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.capture.cgroup_watch import CgroupWatch
+from scope_bpf.code.proc import TICK_NS, stat_of
+from scope_bpf.containers.containers import Containers, Membership, cgroups_of
+from scope_bpf.containers.paths import unified
+from scope_bpf.host import has_host_pids
+from scope_catalogue.stream import OF_PROCESS, PROCESS_KEYS
+
+_MOST_KNOWN = 65_536  # processes
+_NOTHING = Membership()
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+class Memberships:
+    """Processes by pid, start and cgroup: one that moves to another cgroup may be in another container. For any thread.
+
+    Args:
+        containers: those of the machine.
+
+    Attributes:
+        watch: entered while rows are recorded, so that containers are known that have ended when their rows are read.
+    """
+
+    def __init__(self, containers: Containers) -> None:
+        self._containers = containers
+        self.watch = CgroupWatch(lambda path: containers.look(f"0::{path}\n").is_whole)
+        self._reads_proc = has_host_pids()  # in another pid namespace, the rows' pids differ from /proc
+        self._lock = threading.Lock()
+        self._texts: OrderedDict[tuple[int, int, int], str] = OrderedDict()  # of /proc/PID/cgroup
+
+    def of(self, pid: int, start_ns: int, cgroup_id: int) -> Membership:
+        """What a process belongs to; it may have ended."""
+        key = pid, start_ns, cgroup_id
+        with self._lock:
+            text = self._texts.get(key)
+        if text is None:
+            text, path = self._read(pid, start_ns) or "", self.watch.path(cgroup_id)
+            alone = f"0::{path}\n"
+            if path and (unified(text) != path or self._containers.of(alone).is_whole):
+                text = alone  # it has ended, or has moved since; or the watch has found its container already
+            if not text:
+                return _NOTHING
+            with self._lock:
+                self._texts[key] = text
+                if len(self._texts) > _MOST_KNOWN:
+                    self._texts.popitem(last=False)
+        return self._containers.of(text)
+
+    def _read(self, pid: int, start_ns: int) -> str | None:
+        if not self._reads_proc:
+            return None
+        try:
+            text = cgroups_of(pid)
+            lives = stat_of(pid).start_ticks == start_ns // TICK_NS
+        except OSError:
+            return None
+        return text if lives else None
+
+    def joined(self, batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
+        """A batch with more columns: of these names, those that stand for what is known of the rows' processes.
+
+        Args:
+            batch: with the columns `PROCESS_KEYS`, if there is anything to join.
+        """
+        wanted = [name for name in OF_PROCESS if name in names and name not in batch.schema.names]
+        if not wanted:
+            return batch
+        if not batch.num_rows:
+            for name in wanted:
+                batch = batch.append_column(name, pa.nulls(0, TEXT))
+            return batch
+        keys = np.stack([batch[name].cast(pa.uint64()).fill_null(0).to_numpy() for name in PROCESS_KEYS], axis=1)
+        packed = pa.Array.from_buffers(pa.binary(keys.itemsize * keys.shape[1]), len(keys), [None, pa.py_buffer(keys)])
+        encoded = packed.dictionary_encode()
+        distinct = np.frombuffer(b"".join(encoded.dictionary.to_pylist()), np.uint64).reshape(-1, keys.shape[1])
+        found = [self.of(*key) if key[0] else _NOTHING for key in distinct.tolist()]
+        for name in wanted:
+            texts = pa.array([shown(one, name) for one in found], pa.string()).dictionary_encode()
+            column = pa.DictionaryArray.from_arrays(texts.indices.take(encoded.indices), texts.dictionary)
+            batch = batch.append_column(name, column)
+        return batch
+
+
+@cache
+def of_machine() -> Memberships:
+    """Those of this machine, which all tracers share."""
+    return Memberships(Containers())
+
+
+def shown(membership: Membership, name: str) -> str | None:
+    """What is shown for one of the names in `OF_PROCESS`; None: nothing is known."""
+    if name == "container":
+        return membership.container_name or membership.container_id[:12] or None
+    return getattr(membership, name) or None
