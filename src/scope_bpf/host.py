@@ -15,6 +15,7 @@ KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 TRACEFS = Path("/sys/kernel/tracing")
 CAPABILITIES = {"CAP_BPF": 39, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
 CAP_SYS_ADMIN = 21  # includes both
+CAP_NET_ADMIN = 12
 READING = {  # what is not known without each, about processes of other users
     "CAP_SYS_PTRACE": (19, "their files and mappings"),
     "CAP_CHECKPOINT_RESTORE": (40, "the files that they map"),
@@ -32,6 +33,11 @@ def missing_capabilities() -> list[str]:
     if CAP_SYS_ADMIN in effective:
         return []
     return [name for name, bit in CAPABILITIES.items() if bit not in effective]
+
+
+def may_see_packets() -> bool:
+    """Whether this process has the capability for programs of cgroups, beside those that BPF needs."""
+    return CAP_NET_ADMIN in _effective()
 
 
 def unreadable() -> list[str]:

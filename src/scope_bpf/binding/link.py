@@ -8,6 +8,8 @@ from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
 from scope_bpf.binding.map import possible_cpus
 from scope_bpf.errors import KernelError, MissingCapability
 
+NO_PACKETS = "programs for packets take CAP_NET_ADMIN; run as root, or grant it"
+
 
 class Link:
     """Attaches a loaded program to the hook in its section name, until `close`.
@@ -25,7 +27,7 @@ class Link:
             self._link = lib.bpf_program__attach_cgroup(program, cgroup_fd)
         if self._link == ffi.NULL:
             if cgroup_fd >= 0 and ffi.errno == errno.EPERM:
-                raise MissingCapability("programs for packets take CAP_NET_ADMIN; run as root, or grant it")
+                raise MissingCapability(NO_PACKETS)
             raise KernelError(f"cannot attach the BPF program '{name}'", ffi.errno, libbpf_log())
 
     def close(self) -> None:

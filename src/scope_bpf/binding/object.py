@@ -10,12 +10,13 @@ from typing import Any, Self
 import numpy as np
 
 from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
-from scope_bpf.binding.link import Iterator, Link, SoftwareEventLink
+from scope_bpf.binding.link import NO_PACKETS, Iterator, Link, SoftwareEventLink
 from scope_bpf.binding.map import Map, memory_of
-from scope_bpf.errors import KernelError, LayoutMismatch, VerifierError
-from scope_bpf.host import cgroup_root
+from scope_bpf.errors import KernelError, LayoutMismatch, MissingCapability, VerifierError
+from scope_bpf.host import cgroup_root, may_see_packets
 from scope_bpf.layout.btf import Btf
 
+_OF_CGROUPS = ("cgroup_skb/", "cgroup/")
 _REFUSED = re.compile(r"prog '(\w+)': -- BEGIN PROG LOAD LOG --")
 
 
@@ -31,6 +32,7 @@ class BpfObject:
         self.btf = btf
         self._elf = ffi.from_buffer(elf)
         self._links: list[Link | SoftwareEventLink] = []
+        self._has_cgroup_programs = False
         self._object = lib.scope_object_open(self._elf, len(elf), name.encode())
         if self._object == ffi.NULL:
             raise KernelError(f"cannot open the BPF object of '{name}'", ffi.errno, libbpf_log())
@@ -58,7 +60,9 @@ class BpfObject:
         """Selects the programs that `load` loads. Before `load`."""
         program = lib.bpf_object__next_program(self._object, ffi.NULL)
         while program != ffi.NULL:
-            lib.bpf_program__set_autoload(program, ffi.string(lib.bpf_program__name(program)).decode() in names)
+            name: bytes = ffi.string(lib.bpf_program__name(program))
+            lib.bpf_program__set_autoload(program, name.decode() in names)
+            self._has_cgroup_programs |= name.decode() in names and self._is_of_cgroups(name.decode())
             program = lib.bpf_object__next_program(self._object, program)
 
     def expect_uprobes(self, names: Collection[str]) -> None:
@@ -70,6 +74,7 @@ class BpfObject:
         """Creates the maps and loads the programs, which the kernel verifies.
 
         Raises:
+            MissingCapability: a program is one of cgroups, and takes a capability that this process lacks.
             VerifierError: the kernel refused a program.
             KernelError: any other failure.
         """
@@ -77,6 +82,8 @@ class BpfObject:
         result = lib.bpf_object__load(self._object)
         if result == 0:
             return
+        if -result == errno.EPERM and self._has_cgroup_programs and not may_see_packets():
+            raise MissingCapability(NO_PACKETS)
         log = libbpf_log()
         refused = _REFUSED.search(log)
         if refused:
@@ -89,7 +96,7 @@ class BpfObject:
         Raises:
             KernelError: the kernel refused; or the program is one of cgroups, and no cgroup v2 is mounted.
         """
-        if not self._section(program).startswith(("cgroup_skb/", "cgroup/")):
+        if not self._is_of_cgroups(program):
             self._links.append(Link(self.program(program), program))
             return
         root = cgroup_root()
@@ -132,6 +139,9 @@ class BpfObject:
             LayoutMismatch: the object has none with this name.
         """
         return self._section(program).startswith("iter/")
+
+    def _is_of_cgroups(self, program: str) -> bool:
+        return self._section(program).startswith(_OF_CGROUPS)
 
     def _section(self, program: str) -> str:
         name: bytes = ffi.string(lib.bpf_program__section_name(self.program(program)))

@@ -26,7 +26,7 @@ from scope_bpf.capture.unseen import Unseen
 from scope_bpf.capture.uprobe import require_together
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.target import Target
-from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
+from scope_bpf.errors import KernelError, MissingCapability, NotSupported, ScopeBpfError, VerifierError
 from scope_bpf.host import require_bpf, require_host_pids
 from scope_catalogue.errors import InvalidOption
 from scope_catalogue.stream import Mode
@@ -105,9 +105,9 @@ class Tracer:
         for alternative in self.probe.alternatives:
             try:
                 self._start(alternative)
-            except KernelError as error:
+            except (KernelError, MissingCapability) as error:
                 self._free()
-                if isinstance(error, VerifierError) and alternative is self.probe.alternatives[-1]:
+                if isinstance(error, VerifierError | MissingCapability) and alternative is self.probe.alternatives[-1]:
                     raise
                 self.refused.append(f"{alternative.name}: {error}")
             except ScopeBpfError:
