@@ -8,6 +8,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
+from typing import Any
+
+from aiohttp import web
 
 from scope_catalogue.catalogue import streams
 from scope_proto.scope.v1.enrolment_pb2_grpc import add_EnrolmentServicer_to_server
@@ -17,6 +20,7 @@ from scope_server.api import context
 from scope_server.api.application import application
 from scope_server.api.authentication import by_accounts
 from scope_server.api.collected import collected
+from scope_server.api.routing.reads import SOURCES, Sources
 from scope_server.exports.exports import Exports, Stored
 from scope_server.fleet import Fleet, alone
 from scope_server.identity.answer import Answers
@@ -48,6 +52,8 @@ from scope_server.store.reading.columns import Columns
 from scope_server.store.reading.database import Database, Share
 from scope_server.store.reading.learnt import follow
 from scope_server.store.reading.reader import Reader
+from scope_server.store.reading.replica import Replica
+from scope_server.store.reading.replicas import Replicas
 from scope_server.store.retention import Closed, Disk, Retention, Sweep
 from scope_server.store.schema.tables import Tables
 from scope_server.store.upkeep.chores import chores
@@ -124,7 +130,11 @@ async def serve(
         )
         hub = api[context.HUB] = Hub(reader, committed)
         api[context.ACCOUNTS], api[context.READER], api[context.FLEET] = accounts, reader, fleet
-        api[context.DATABASE], api[context.TABLES] = database, tables
+        api[context.DATABASE], api[context.TABLES], api[SOURCES] = (
+            database,
+            tables,
+            await _sources(settings, conninfo, cleanup),
+        )
         api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, directory)
         api[context.BACKLOG], api[context.WRITERS], api[context.ANNOTATIONS] = backlog, writers, annotations
@@ -167,6 +177,7 @@ async def serve(
                 "history": partial(restored.watch, sessions),
                 "learnt": partial(follow, database, tables),
                 "live": hub.run,
+                "replicas": api[SOURCES].replicas.watch,
                 "exports": api[context.EXPORTS].run,
                 **({"upkeep": upkeep.run} if settings.writes else {}),
                 **(
@@ -207,6 +218,21 @@ async def _for_agents(
         calls=_WAITING,
     )
     return [ingest, enrol]
+
+
+async def _sources(settings: Settings, conninfo: str, cleanup: AsyncExitStack) -> Sources:
+    """The replicas, each with what reads from it."""
+    objects: dict[Replica, dict[web.AppKey[Any], Any]] = {}
+    for text in settings.replicas():
+        replica = await cleanup.enter_async_context(Replica(text, settings.connections, settings.statement_timeout_s))
+        columns = await cleanup.enter_async_context(Columns(replica, text, settings.statement_timeout_s))
+        objects[replica] = {
+            context.DATABASE: replica,
+            context.READER: Reader(replica),
+            context.COLUMNS: columns,
+            context.STATES: States(replica),
+        }
+    return Sources(Replicas(conninfo, list(objects), settings.read_age_s), objects)
 
 
 def _fleet(settings: Settings, server: str, written: Backlog) -> tuple[Fleet, Backlog]:

@@ -41,6 +41,11 @@ def _networks(given: tuple[str, ...], name: str) -> None:
             raise InvalidSetting(f"{name}: {error}; write it like 10.1.2.3 or 10.1.0.0/16") from None
 
 
+def _connection_strings(given: tuple[str, ...], name: str) -> None:
+    for text in given:
+        connection_string(text, name)
+
+
 @dataclass(frozen=True)
 class Settings:
     """The server's addresses, database and limits.
@@ -103,6 +108,24 @@ class Settings:
             example=Path("/etc/scope/database-password"),
         ),
     ] = None
+    read_database: Annotated[
+        tuple[str, ...],
+        Setting(
+            "streaming replicas of the database, as libpq connection strings, which answer queries of recorded rows; "
+            "the password in database_password_file is theirs, too",
+            unit="CONNINFO",
+            check=_connection_strings,
+            public=lambda given: tuple(map(without_password, given)),
+        ),
+    ] = ()
+    read_age_s: Annotated[
+        float,
+        Setting(
+            "how old the data of a replica may be; while they are older, the database itself answers",
+            unit="s",
+            check=above_zero,
+        ),
+    ] = 10.0
     http: Annotated[
         str,
         Setting(
@@ -342,9 +365,15 @@ class Settings:
         Raises:
             InvalidSettings: the file cannot be read, or has no password.
         """
-        if self.database_password_file is None:
-            return self.database
-        return with_password(self.database, self._secret("database_password_file"))
+        return self._complete(self.database)
+
+    def replicas(self) -> list[str]:
+        """The same of the replicas.
+
+        Raises:
+            InvalidSettings: as for `conninfo`.
+        """
+        return [self._complete(text) for text in self.read_database]
 
     def redis_address(self) -> Address | None:
         """Where Redis is, with the password if there is a file of it; None: this server is alone.
@@ -366,6 +395,11 @@ class Settings:
             InvalidSettings: the file cannot be read, or has no secret.
         """
         return None if self.influxdb_token_file is None else self._secret("influxdb_token_file")
+
+    def _complete(self, conninfo: str) -> str:
+        if self.database_password_file is None:
+            return conninfo
+        return with_password(conninfo, self._secret("database_password_file"))
 
     def _secret(self, name: str) -> str:
         try:

@@ -9,12 +9,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from scope_server.api.context import BACKLOG, DATABASE, DISK, EXPORTS, LATENCIES, REGISTER, RETENTION, SESSIONS, WRITERS
+from scope_server.api.routing.reads import SOURCES
 from scope_server.errors import StoreUnavailable
 from scope_server.exports.push import Counts
 from scope_server.identity.refusals import Reason as Refusal
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
 from scope_server.session.sessions import Sessions
+from scope_server.store.reading.replicas import Replicas
 from scope_server.store.retention import Disk, Reason, Retention
 
 
@@ -33,6 +35,7 @@ async def registry(application: web.Application) -> CollectorRegistry:
                 *_storage(application[DISK], application[RETENTION]),
                 *_exports(application[EXPORTS].counts()),
                 *_stored(stored),
+                *_replicas(application[SOURCES].replicas),
             ]
         )
     )
@@ -135,6 +138,26 @@ def _exports(counts: Mapping[str, Counts]) -> Iterator[Metric]:
     for export, one in counts.items():
         behind.add_metric([export], one.behind_s)
     yield behind
+
+
+def _replicas(replicas: Replicas) -> Iterator[Metric]:
+    up = GaugeMetricFamily("scope_server_replica_up", "1 if the replica answers queries", labels=["replica"])
+    age = GaugeMetricFamily(
+        "scope_server_replica_age_seconds", "How old the data of the replica may be", labels=["replica"]
+    )
+    answers = CounterMetricFamily("scope_server_replica_answers", "Answers of the replica", labels=["replica"])
+    failures = CounterMetricFamily(
+        "scope_server_replica_failures",
+        "Answers that the primary gave because the replica, which was asked first, could not",
+        labels=["replica"],
+    )
+    for each in replicas.all:
+        up.add_metric([each.name], 0.0 if replicas.trouble(each) else 1.0)
+        if each.age_s is not None:
+            age.add_metric([each.name], each.age_s)
+        answers.add_metric([each.name], each.answers)
+        failures.add_metric([each.name], each.failures)
+    yield from (up, age, answers, failures)
 
 
 def _refusals(counts: Mapping[Refusal, int]) -> Metric:

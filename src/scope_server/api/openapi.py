@@ -9,9 +9,10 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from scope_server.accounts.caller import Role
+from scope_server.api.routing.headers import AGE
 from scope_server.api.routing.models import Nothing, Text
 from scope_server.api.routing.problems import MEDIA, Problem
-from scope_server.api.routing.route import Route
+from scope_server.api.routing.route import Route, never
 from scope_server.store.schema.columns import StreamTable
 
 _REFS = "#/components/schemas/{model}"
@@ -32,6 +33,11 @@ _REFUSALS = {
 }
 # Parameters of queries and fields of bodies that may name nothing.
 _BY_NAME = {"machine", "node", "nodes", "selector", "stream", "task", "template"}
+
+_AGE = (
+    "How old the rows may be, in seconds: 0, unless a replica of the database answered. "
+    "A request with `Cache-Control: no-cache` is never answered by a replica."
+)
 
 Model = tuple[type[BaseModel], Literal["validation", "serialization"]]
 
@@ -184,7 +190,10 @@ def _answer(operation: Operation, schema: _Resolved) -> dict[str, Any]:
         content = {media: {"schema": {"type": "string"}} for media in operation.answer.MEDIA}
     else:
         content = {"application/json": {"schema": schema.ref(operation.answer)}}
-    return {"description": operation.summary, "content": content}
+    described: dict[str, Any] = {"description": operation.summary, "content": content}
+    if operation.route.lags is not never:
+        described["headers"] = {AGE: {"description": _AGE, "schema": {"type": "number"}}}
+    return described
 
 
 def _refusals(operation: Operation) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The server's settings: the password of the database has a file of its own."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,20 @@ def test_the_password_comes_from_its_file(tmp_path: Path) -> None:
     wanted = {"host": "db", "dbname": "scope", "password": " it's \\ here "}
     assert conninfo_to_dict(of("host=db dbname=scope", file).conninfo()) == wanted
     assert conninfo_to_dict(of("postgresql://db/scope", file).conninfo()) == wanted
+
+
+def test_replicas_have_the_same_password(tmp_path: Path) -> None:
+    """The password's file is also that of the replicas, and each has a connection string of its own."""
+    file = tmp_path / "password"
+    file.write_text("secret")
+    settings = replace(
+        of("host=db dbname=scope", file), read_database=("host=one dbname=scope", "postgresql://two/scope")
+    )
+    assert [conninfo_to_dict(text) for text in settings.replicas()] == [
+        {"host": name, "dbname": "scope", "password": "secret"} for name in ("one", "two")
+    ]
+    with pytest.raises(InvalidSettings, match="read_database: is not a libpq connection string"):
+        replace(settings, read_database=("host=one", "what="))
 
 
 def test_without_a_file_the_connection_string_is_as_given() -> None:

@@ -11,8 +11,8 @@ from scope_server.api.resources.losses import LossInTime, losses_of
 from scope_server.api.resources.streams import StreamPath, stream_named
 from scope_server.api.resources.window import WindowQuery, selection_of
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import Answer, Whole
-from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.api.routing.models import Answer, Recorded, Whole
+from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.store.totals.cells import read_cells
 from scope_server.store.totals.question import EVERY, MOST_GROUPS, Every, asked
 from scope_server.store.totals.reader import MOST_ROWS, Totals
@@ -53,7 +53,7 @@ class Group(Answer):
     points: list[Point]
 
 
-class Aggregates(Answer):
+class Aggregates(Recorded):
     """The top groups of a stream."""
 
     since: datetime = Field(description="times are extended to whole steps, or minutes of rollups")
@@ -69,7 +69,7 @@ class Aggregates(Answer):
     losses: list[LossInTime] = Field(description="of this time, which the totals lack: the newest")
 
 
-@ROUTES.get(f"{PREFIX}/aggregates/{{stream}}", Role.VIEWER)
+@ROUTES.get(f"{PREFIX}/aggregates/{{stream}}", Role.VIEWER, lags=always)
 async def get_aggregates(call: Call, path: StreamPath, query: AggregatesQuery) -> Aggregates:
     """The top groups of a stream with their totals and, with `every`, a point for each step.
 

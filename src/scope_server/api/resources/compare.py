@@ -9,9 +9,9 @@ from scope_server.api.context import DATABASE
 from scope_server.api.resources.streams import StreamPath, stream_named
 from scope_server.api.resources.window import AgainstQuery, others, selection_of
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import Answer
+from scope_server.api.routing.models import Answer, Recorded
 from scope_server.api.routing.rates import WORK
-from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.comparison import MOST_ROWS, comparison
 from scope_server.store.answers.sample import Sample
@@ -97,7 +97,7 @@ class Longer(Answer):
     causes: list[Cause] = Field(description="those that slowed a larger share of the rows inside")
 
 
-class Difference(Answer):
+class Difference(Recorded):
     """What differs inside from outside."""
 
     inside: RowsRead
@@ -109,7 +109,7 @@ class Difference(Answer):
     stacks: list[str] = Field(description="columns of stacks that rows have: /flamegraph shows their difference")
 
 
-@ROUTES.get(f"{PREFIX}/compare/{{stream}}", Role.VIEWER, rate=WORK)
+@ROUTES.get(f"{PREFIX}/compare/{{stream}}", Role.VIEWER, lags=always, rate=WORK)
 async def get_difference(call: Call, path: StreamPath, query: AgainstQuery) -> Difference:
     """What differs between rows of a window and filter (inside) and others (outside), the most different first.
 

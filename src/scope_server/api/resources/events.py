@@ -21,7 +21,7 @@ from scope_server.api.resources.streams import (
 )
 from scope_server.api.resources.window import Filter, TaskId, condition_of, of_task
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import Answer, Moment, NodeName, Parameters, Whole
+from scope_server.api.routing.models import Answer, Moment, NodeName, Parameters, Recorded, Whole
 from scope_server.api.routing.route import PREFIX, OfStream, Routes
 from scope_server.store.reading.reader import MOST_ROWS, EventQuery, Order
 from scope_server.store.schema.columns import StreamTable
@@ -67,7 +67,7 @@ class NotRecorded(Answer):
     run_ended_by: str
 
 
-class EventPage(Answer):
+class EventPage(Recorded):
     """A page of events, with what was lost of the stream in its time.
 
     The first page also tells the times at which nothing was recorded.
@@ -94,7 +94,12 @@ def _of_stream(table: StreamTable) -> OfStream:
     return OfStream(f"Rows of the stream {table.name} (probe {table.probe}): {table.meaning}", answer, EventsQuery)
 
 
-@ROUTES.get(f"{PREFIX}/events/{{stream}}", Role.VIEWER, of_stream=_of_stream)
+def _lags(query: EventsQuery) -> bool:
+    """Pages that follow each other, or the order of commits, come from one database."""
+    return query.cursor is None and query.order != "stored"
+
+
+@ROUTES.get(f"{PREFIX}/events/{{stream}}", Role.VIEWER, lags=_lags, of_stream=_of_stream)
 async def get_events(call: Call, path: StreamPath, query: EventsQuery) -> EventPage:
     """Rows of a stream, with what was lost of it in their time."""
     table = stream_named(call, path)

@@ -16,7 +16,7 @@ from scope_server.api.resources.streams import StreamPath, stream_named
 from scope_server.api.resources.window import WindowQuery, selection_of
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Streamed
-from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.reading.decoded import schema_of
 from scope_server.store.schema.columns import StreamTable
@@ -45,7 +45,7 @@ class File(Streamed):
     MEDIA: ClassVar[tuple[str, ...]] = tuple(_MEDIA.values())
 
 
-@ROUTES.get(f"{PREFIX}/export/{{stream}}", Role.VIEWER)
+@ROUTES.get(f"{PREFIX}/export/{{stream}}", Role.VIEWER, lags=always)
 async def export_events(call: Call, path: StreamPath, query: ExportQuery) -> File:
     """Rows of a stream as a file, in order of time, each once: NDJSON, CSV, an Arrow IPC stream, or Parquet.
 

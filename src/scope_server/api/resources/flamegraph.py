@@ -14,7 +14,7 @@ from scope_server.api.resources.window import AgainstQuery, others, selection_of
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Text
 from scope_server.api.routing.rates import WORK
-from scope_server.api.routing.route import PREFIX, OfStream, Routes
+from scope_server.api.routing.route import PREFIX, OfStream, Routes, always
 from scope_server.store.answers.stacks import COUNT, Added, Drawn, add_up, drawn, measured_columns
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import StreamTable
@@ -67,7 +67,7 @@ def _of_stream(table: StreamTable) -> OfStream | None:
     return OfStream(f"A flame graph of {table.name}: {table.meaning}", Flamegraph, query)
 
 
-@ROUTES.get(f"{PREFIX}/flamegraph/{{stream}}", Role.VIEWER, rate=WORK, of_stream=_of_stream)
+@ROUTES.get(f"{PREFIX}/flamegraph/{{stream}}", Role.VIEWER, lags=always, rate=WORK, of_stream=_of_stream)
 async def get_flamegraph(call: Call, path: StreamPath, query: FlamegraphQuery) -> Flamegraph:
     """A flame graph of a stream's rows that have stacks; with a second window or filter, of the difference.
 

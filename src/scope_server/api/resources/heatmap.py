@@ -11,8 +11,8 @@ from scope_server.api.resources.losses import LossInTime, losses_of
 from scope_server.api.resources.streams import StreamPath, stream_named
 from scope_server.api.resources.window import WindowQuery, selection_of
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import Answer, Whole
-from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.api.routing.models import Recorded, Whole
+from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.totals.cells import histogram_of, number_column
 from scope_server.store.totals.heatmap import heatmap
@@ -30,7 +30,7 @@ class HeatmapQuery(WindowQuery):
     columns: Whole = Field(200, ge=1, le=_MOST_COLUMNS, description="at most so many steps of time")
 
 
-class Heatmap(Answer):
+class Heatmap(Recorded):
     """Counts by step of time and size."""
 
     since: datetime = Field(description="the begin of the first step: times are extended to whole steps")
@@ -46,7 +46,7 @@ class Heatmap(Answer):
     losses: list[LossInTime] = Field(description="of this time, which the counts lack: the newest")
 
 
-@ROUTES.get(f"{PREFIX}/heatmap/{{stream}}", Role.VIEWER)
+@ROUTES.get(f"{PREFIX}/heatmap/{{stream}}", Role.VIEWER, lags=always)
 async def get_heatmap(call: Call, path: StreamPath, query: HeatmapQuery) -> Heatmap:
     """How many values of each size a column has in each step: from rollups by the minute, or from rows."""
     table = stream_named(call, path)

@@ -12,8 +12,8 @@ from scope_server.api.context import DATABASE, TABLES
 from scope_server.api.resources.machines import machines_named
 from scope_server.api.resources.window import TaskId, TimesQuery, of_task, times_of
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import Answer, NodeName, Whole
-from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.api.routing.models import Answer, NodeName, Recorded, Whole
+from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import UnknownThing
 from scope_server.store.reading.selection import Selection
 
@@ -47,7 +47,7 @@ class LossInTime(Answer):
     run_ended_by: Literal["shutdown", "killed", "failure"] | None = Field(description="why a task did not record")
 
 
-class Losses(Answer):
+class Losses(Recorded):
     """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
 
     since: datetime
@@ -56,7 +56,7 @@ class Losses(Answer):
     more: bool = Field(description="whether there are older ones in the window")
 
 
-@ROUTES.get(f"{PREFIX}/losses", Role.VIEWER)
+@ROUTES.get(f"{PREFIX}/losses", Role.VIEWER, lags=always)
 async def get_losses(call: Call, query: LossesQuery) -> Losses:
     """What was lost or not recorded, and when: of all streams, or of one."""
     since, until = times_of(query)

@@ -6,8 +6,10 @@ from scope_server.accounts.caller import Role
 from scope_server.api.context import BACKLOG, DATABASE, FLEET, REGISTER, SESSIONS, WRITERS
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer
+from scope_server.api.routing.reads import SOURCES
 from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.errors import NotHealthy, StoreUnavailable
+from scope_server.store.reading.replicas import Replicas
 
 ROUTES = Routes()
 
@@ -20,11 +22,20 @@ class Health(Answer):
     healthy: bool
 
 
+class Replica(Answer):
+    """A replica of the database that answers queries."""
+
+    name: str = Field(description="host and port")
+    state: str = Field(description="`ok`, or why the primary answers in its place")
+    age_s: float | None = Field(description="how old its data may be, in seconds; null: older than this server's start")
+
+
 class Server(Answer):
     """The state of the server's parts: `ok`, or what is wrong."""
 
     healthy: bool = Field(description="all parts are ok")
     database: str
+    replicas: list[Replica] = Field(description="of the database; one that is not ok makes no server unhealthy")
     ingest: str
     sessions: str
     redis: str = Field(description="also the way to the writers, if this server has agents; `ok` if it is alone")
@@ -50,6 +61,7 @@ async def get_server(call: Call) -> Server:
     return Server(
         healthy=not (database or ingest or sessions or fleet.check()),
         database=database or "ok",
+        replicas=_replicas(call[SOURCES].replicas),
         ingest=ingest or "ok",
         sessions=sessions or "ok",
         redis=fleet.check() or fleet.away() or "ok",
@@ -58,6 +70,17 @@ async def get_server(call: Call) -> Server:
         agents=len(call[SESSIONS].all()),
         refused_peers={reason.value: count for reason, count in call[REGISTER].refusals.counts.items()},
     )
+
+
+def _replicas(replicas: Replicas) -> list[Replica]:
+    return [
+        Replica(
+            name=each.name,
+            state=replicas.trouble(each) or "ok",
+            age_s=None if each.age_s is None else round(each.age_s, 3),
+        )
+        for each in replicas.all
+    ]
 
 
 async def _database(call: Call) -> str:

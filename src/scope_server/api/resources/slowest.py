@@ -21,9 +21,9 @@ from scope_server.api.resources.streams import (
 )
 from scope_server.api.resources.window import WindowQuery, selection_of
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import Answer, Whole
+from scope_server.api.routing.models import Answer, Recorded, Whole
 from scope_server.api.routing.rates import WORK
-from scope_server.api.routing.route import PREFIX, OfStream, Routes
+from scope_server.api.routing.route import PREFIX, OfStream, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.slowest import Slowest, batch_of, shown_as, slowest
 from scope_server.store.schema.columns import StreamTable
@@ -62,7 +62,7 @@ class SlowRow(Answer):
     differs: list[Differs] = Field(description="what slowed it first, then what took longer, then what else is unusual")
 
 
-class SlowRows(Answer):
+class SlowRows(Recorded):
     """The slowest rows, the slowest first."""
 
     duration: str = Field(description="the column of the rows' duration")
@@ -91,7 +91,7 @@ def _of_stream(table: StreamTable) -> OfStream | None:
     return OfStream(f"The slowest rows of {table.name}", answer, SlowestQuery)
 
 
-@ROUTES.get(f"{PREFIX}/slowest/{{stream}}", Role.VIEWER, rate=WORK, of_stream=_of_stream)
+@ROUTES.get(f"{PREFIX}/slowest/{{stream}}", Role.VIEWER, lags=always, rate=WORK, of_stream=_of_stream)
 async def get_slowest(call: Call, path: StreamPath, query: SlowestQuery) -> SlowRows:
     """The slowest rows of a stream, each with what differs from most rows."""
     table = stream_named(call, path)

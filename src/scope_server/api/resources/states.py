@@ -19,8 +19,8 @@ from scope_server.api.resources.streams import (
     title,
 )
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import PID, Answer, NodeName, Parameters, Whole
-from scope_server.api.routing.route import PREFIX, OfStream, Routes
+from scope_server.api.routing.models import PID, NodeName, Parameters, Recorded, Whole
+from scope_server.api.routing.route import PREFIX, OfStream, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.schema.columns import IN_PROCESS, StreamTable
 
@@ -44,7 +44,7 @@ class StatesQuery(MachineStatesQuery):
     pid: Whole | None = Field(None, ge=1, le=PID)
 
 
-class States(Answer):
+class States(Recorded):
     """Groups of states that have not ended, the largest first; groups of ended processes last."""
 
     groups: Rows
@@ -64,7 +64,7 @@ def _of_stream(table: StreamTable) -> OfStream | None:
     return OfStream(f"Current states: {table.meaning}", answer, query)
 
 
-@ROUTES.get(f"{PREFIX}/states/{{stream}}", Role.VIEWER, of_stream=_of_stream)
+@ROUTES.get(f"{PREFIX}/states/{{stream}}", Role.VIEWER, lags=always, of_stream=_of_stream)
 async def get_states(call: Call, path: StreamPath, query: StatesQuery) -> States:
     """Groups of states that have not ended, the largest first; groups of ended processes last."""
     table = _table(call, path, query)

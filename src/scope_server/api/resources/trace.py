@@ -18,7 +18,7 @@ from scope_server.api.resources.machines import machines_named
 from scope_server.api.resources.window import TaskId, TimesQuery, of_task, times_of
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import NodeName, Streamed
-from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import StreamTable
@@ -70,7 +70,7 @@ class _Window(NamedTuple):
     machines: Sequence[int] | None
 
 
-@ROUTES.get(f"{PREFIX}/trace", Role.VIEWER)
+@ROUTES.get(f"{PREFIX}/trace", Role.VIEWER, lags=always)
 async def get_trace(call: Call, query: TraceQuery) -> Trace:
     """The timelines of streams, for https://ui.perfetto.dev: each machine has its own processes and CPUs, on one clock.
 

@@ -11,9 +11,9 @@ from scope_server.api.context import DATABASE, TABLES
 from scope_server.api.resources.machines import find_machine
 from scope_server.api.resources.window import TimesQuery, times_of
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import PID, Answer, NodeName, Whole
+from scope_server.api.routing.models import PID, Answer, NodeName, Recorded, Whole
 from scope_server.api.routing.rates import WORK
-from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import UnknownThing
 from scope_server.store.answers.why import (
     CALLS,
@@ -147,7 +147,7 @@ class Missing(Answer):
     remedy: str
 
 
-class Why(Answer):
+class Why(Recorded):
     """Where the time of a process went."""
 
     sentence: str
@@ -170,7 +170,7 @@ class Why(Answer):
     complete: bool = Field(description="all stored rows of the time were read")
 
 
-@ROUTES.get(f"{PREFIX}/why", Role.VIEWER, rate=WORK)
+@ROUTES.get(f"{PREFIX}/why", Role.VIEWER, lags=always, rate=WORK)
 async def get_why(call: Call, query: WhyQuery) -> Why:
     """Where the wall time of a process went: a sentence first, then by thread, call, file and page faults.
 

@@ -6,9 +6,11 @@ from collections.abc import Collection
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from scope_server.api.routing.headers import AGE
+
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
+    "Access-Control-Allow-Headers": "Authorization, Cache-Control, Content-Type, Last-Event-ID",
     "Access-Control-Max-Age": "600",
 }
 
@@ -25,7 +27,7 @@ class CrossOrigin:
             answer.headers.add("Vary", "Origin")
         if request.headers.get("Origin") in self._origins:
             answer.headers["Access-Control-Allow-Origin"] = request.headers["Origin"]
-            answer.headers["Access-Control-Expose-Headers"] = "Retry-After"
+            answer.headers["Access-Control-Expose-Headers"] = f"Retry-After, {AGE}"
 
     def preflight(self) -> Middleware:
         """Answers a browser that asks before a call."""

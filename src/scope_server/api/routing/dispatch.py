@@ -12,10 +12,12 @@ from scope_server.accounts import csrf
 from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.admission import CALLER
 from scope_server.api.routing.call import Call
+from scope_server.api.routing.headers import AGE
 from scope_server.api.routing.input import body, parameters
 from scope_server.api.routing.models import Answer, Live, Streamed, Text
 from scope_server.api.routing.noted import act_of, refused
-from scope_server.api.routing.route import Route
+from scope_server.api.routing.reads import answered
+from scope_server.api.routing.route import Route, never
 from scope_server.api.routing.validation import Part, validated
 from scope_server.api.routing.web_socket import asks_for_web_socket, talk
 from scope_server.errors import InvalidQuery, ScopeServerError, UnknownThing
@@ -47,10 +49,18 @@ def handler_of(route: Route) -> Handler:
         )
         asked = {name: given[name] for name in route.given}
         notes = route.audited and not route.notes_itself
-        answer = await (_audited(route, call, given, asked) if notes else route.handler(call, **asked))
+        told: dict[str, str] = {}
+        if notes:
+            answer = await _audited(route, call, given, asked)
+        elif route.lags is never:
+            answer = await route.handler(call, **asked)
+        else:
+            answer, age_s = await answered(route, call, asked, _fresh(request))
+            told[AGE] = f"{age_s:g}"
         if isinstance(answer, Streamed):
-            return await _sent(request, answer, call.web_socket)
+            return await _sent(request, answer, call.web_socket, told)
         response = _response(answer, route.status)
+        response.headers.update(told)
         for cookies in call.puts:
             cookies.put(response, request)
         return response
@@ -58,9 +68,16 @@ def handler_of(route: Route) -> Handler:
     return serve
 
 
-async def _sent(request: web.Request, answer: Streamed, web_socket: bool) -> web.StreamResponse:
+def _fresh(request: web.Request) -> bool:
+    """Whether only the primary may answer. A HEAD request reads no rows."""
+    return request.method == "HEAD" or "no-cache" in request.headers.get("Cache-Control", "")
+
+
+async def _sent(
+    request: web.Request, answer: Streamed, web_socket: bool, told: Mapping[str, str]
+) -> web.StreamResponse:
     if not (web_socket and isinstance(answer, Live)):
-        return await _stream(request, answer)
+        return await _stream(request, answer, told)
     async with aclosing(answer.pieces) as pieces:
         try:
             return await talk(request, pieces)
@@ -69,12 +86,12 @@ async def _sent(request: web.Request, answer: Streamed, web_socket: bool) -> web
             raise
 
 
-async def _stream(request: web.Request, answer: Streamed) -> web.StreamResponse:
+async def _stream(request: web.Request, answer: Streamed, told: Mapping[str, str]) -> web.StreamResponse:
     """Sends the pieces as fast as the caller takes them. One that goes away ends them.
 
     An error before the first piece is a problem document; a later one breaks the connection, so that the caller knows.
     """
-    headers = {"Content-Type": answer.content_type, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    headers = {"Content-Type": answer.content_type, "Cache-Control": "no-store", "X-Accel-Buffering": "no", **told}
     if answer.filename:
         headers["Content-Disposition"] = f'attachment; filename="{answer.filename}"'
     response = web.StreamResponse(headers=headers)

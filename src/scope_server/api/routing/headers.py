@@ -2,6 +2,8 @@
 
 from aiohttp import web
 
+AGE = "X-Scope-Age"  # how old the rows of an answer may be, in seconds: see `reads`
+
 # The console loads only what this server sends. It may open ui.perfetto.dev and hand a trace to it: hence the opener
 # policy.
 _HEADERS = {

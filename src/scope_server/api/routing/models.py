@@ -33,6 +33,15 @@ class Answer(BaseModel):
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
 
+class Recorded(Answer):
+    """An answer made of what was recorded."""
+
+    age_s: float = Field(
+        default=0.0,
+        description="how old what it is made of may be, in seconds; 0 if the database itself answered, no replica",
+    )
+
+
 class Text(Answer):
     """An answer that is no JSON.
 

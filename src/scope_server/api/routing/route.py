@@ -16,6 +16,17 @@ from scope_server.store.schema.columns import StreamTable
 PREFIX = "/api/v1"
 Handler = Callable[..., Awaitable[Answer]]
 Method = Literal["GET", "POST"]
+Lags = Callable[[Any], bool]
+
+
+def never(_: Any) -> bool:
+    """No query may be answered by a replica."""
+    return False
+
+
+def always(_: Any) -> bool:
+    """Each query may be answered by a replica."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,7 @@ class Route:
         handler: gets a `Call` and, by name, `path`, `query` and `body` if it declares them.
         path_model, query, body, answer: types, from the handler's annotations.
         status: of an answer.
+        lags: whether a replica of the database may answer a query, with what was recorded up to a few seconds before.
         of_stream: for a path with `{stream}`: the description for one stream, or None if it has no such resource.
     """
 
@@ -56,6 +68,7 @@ class Route:
     audited: str = ""
     notes_itself: bool = False
     status: int = 200
+    lags: Lags = never
     of_stream: Callable[[StreamTable], OfStream | None] | None = None
 
     @property
@@ -94,13 +107,12 @@ class Routes:
         role: Role | None,
         *,
         rate: Rate | None = None,
+        lags: Lags = never,
         of_stream: Callable[[StreamTable], OfStream | None] | None = None,
     ) -> Callable[[Handler], Handler]:
         """Declares a resource that is read."""
         limit = rate or (READS if role else OPEN)
-        return self._adding(
-            method="GET", path=path, role=role, rate=limit, audited="", notes_itself=False, of_stream=of_stream
-        )
+        return self._adding(method="GET", path=path, role=role, rate=limit, lags=lags, of_stream=of_stream)
 
     def post(
         self,

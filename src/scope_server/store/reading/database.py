@@ -78,12 +78,12 @@ class Database:
                 await asyncio.to_thread(self._migrate, tables)
                 self._unprepared = ""
             except (psycopg.OperationalError, psycopg.InternalError) as error:  # gone, starting, full, read-only
-                self._unprepared = _first_line(error)
+                self._unprepared = first_line(error)
                 _log.warning("waiting for the database", extra={"reason": self._unprepared, "retry_s": pause})
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
             except psycopg.Error as error:
-                raise SchemaConflict(f"the database refuses this server's schema: {_first_line(error)}") from error
+                raise SchemaConflict(f"the database refuses this server's schema: {first_line(error)}") from error
 
     async def prepare_again(self, tables: Tables) -> None:
         """Like `prepare`, for a database that was restored: it may lack tables that were made since its copy.
@@ -119,13 +119,13 @@ class Database:
         except psycopg.errors.QueryCanceled:
             raise
         except psycopg.errors.LockNotAvailable as error:
-            raise StoreUnavailable(f"the database is locked by others: {_first_line(error)}; try again") from error
+            raise StoreUnavailable(f"the database is locked by others: {first_line(error)}; try again") from error
         except (
             PoolTimeout,
             psycopg.OperationalError,
             psycopg.InternalError,
         ) as error:  # InternalError: the database is read-only
-            raise StoreUnavailable(f"the database cannot be reached: {_first_line(error)}") from error
+            raise StoreUnavailable(f"the database cannot be reached: {first_line(error)}") from error
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
@@ -162,7 +162,7 @@ class Database:
             async with self.connection() as connection:
                 return await (await connection.execute(query, parameters)).fetchall()
         except psycopg.errors.QueryCanceled as error:
-            raise StoreUnavailable(f"the database is too slow, or locked: {_first_line(error)}") from error
+            raise StoreUnavailable(f"the database is too slow, or locked: {first_line(error)}") from error
 
     async def run(self, name: str, parameters: Mapping[str, Any]) -> int:
         """Runs a statement in `queries.sql` that returns no rows; returns the number of changed rows.
@@ -174,7 +174,7 @@ class Database:
             async with self.connection() as connection:
                 return (await connection.execute(queries()[name], parameters)).rowcount
         except psycopg.errors.QueryCanceled as error:
-            raise StoreUnavailable(f"the database is too slow, or locked: {_first_line(error)}") from error
+            raise StoreUnavailable(f"the database is too slow, or locked: {first_line(error)}") from error
 
 
 class Share:
@@ -195,7 +195,7 @@ class Share:
             async with self._free, self._database.connection() as connection:
                 yield connection
         except psycopg.errors.QueryCanceled as error:
-            raise StoreUnavailable(f"the database is too slow, or locked: {_first_line(error)}") from error
+            raise StoreUnavailable(f"the database is too slow, or locked: {first_line(error)}") from error
 
     async def fetch(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
         """Like `Database.fetch`."""
@@ -208,5 +208,6 @@ class Share:
             return await self._database.run(name, parameters)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says, without its details."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
