@@ -91,10 +91,15 @@ async def serve(
     """
     _allow_descriptors()
     tables = Tables(streams().values(), LAYOUTS[settings.layout])
-    authority, conninfo = Authority(settings.authority, settings.given_authority), settings.conninfo()
+    authority, conninfo = Authority(settings.authority, settings.given_authority), settings.direct()
     async with AsyncExitStack() as cleanup:
         database = await cleanup.enter_async_context(
-            Database(conninfo, settings.connections, settings.statement_timeout_s)
+            Database(
+                settings.conninfo(),
+                settings.connections,
+                settings.statement_timeout_s,
+                direct=conninfo if settings.direct_database else "",
+            )
         )
         share = Share(database, max(1, settings.connections // 2))
         written = Backlog(settings.backlog_bytes, settings.writers if settings.writes else 0)

@@ -108,6 +108,18 @@ class Settings:
             example=Path("/etc/scope/database-password"),
         ),
     ] = None
+    direct_database: Annotated[
+        str | None,
+        Setting(
+            "the same database, without pgbouncer between; needed if `database` leads through one that pools by "
+            "transaction, since writers and other long connections go here; has the same password",
+            unit="CONNINFO",
+            unset="`database`, which leads there directly",
+            example=EXAMPLE,
+            check=connection_string,
+            public=without_password,
+        ),
+    ] = None
     read_database: Annotated[
         tuple[str, ...],
         Setting(
@@ -366,6 +378,14 @@ class Settings:
             InvalidSettings: the file cannot be read, or has no password.
         """
         return self._complete(self.database)
+
+    def direct(self) -> str:
+        """The connection string for connections that are kept, or that prepare, listen or lock.
+
+        Raises:
+            InvalidSettings: as for `conninfo`.
+        """
+        return self._complete(self.direct_database or self.database)
 
     def replicas(self) -> list[str]:
         """The same of the replicas.

@@ -89,8 +89,7 @@ class Audit:
         Raises:
             StoreUnavailable: the database cannot be reached.
         """
-        async with self._database.connection() as connection, connection.transaction():
-            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        async with self._database.snapshot() as connection:
             (head,) = await (await connection.execute(queries()["audit_head"])).fetchall()
             number, digest = 0, b""
             while page := await self._after(connection, number):

@@ -30,7 +30,7 @@ class Standby:
     def __init__(self, of: PrivatePostgres, directory: Path) -> None:
         self._data = directory / "data"
         directory.mkdir(mode=0o700)
-        copy = [find_binaries() / "pg_basebackup", "--dbname", of.conninfo(), "--pgdata", self._data]
+        copy: list[str | Path] = [find_binaries() / "pg_basebackup", "--dbname", of.conninfo(), "--pgdata", self._data]
         subprocess.run([*copy, "--checkpoint=fast", "--write-recovery-conf"], check=True, capture_output=True)
         self._postgres = PrivatePostgres(directory, _QUICK | _SENDS | _RECEIVES)
         self._primary = of

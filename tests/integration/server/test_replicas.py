@@ -88,8 +88,12 @@ def start(standby: Standby, line: Line, tmp_path: Path) -> Start:
 
     @asynccontextmanager
     async def started(**changes: Any) -> AsyncIterator[Server]:
-        anywhere = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
-        files = {"socket": tmp_path / "api.sock", "authority": tmp_path / "authority", "state_dir": tmp_path}
+        anywhere: dict[str, Any] = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
+        files: dict[str, Any] = {
+            "socket": tmp_path / "api.sock",
+            "authority": tmp_path / "authority",
+            "state_dir": tmp_path,
+        }
         given = {"read_database": (standby.conninfo,), "read_age_s": FOREVER_S, **changes}
         async with running(Settings(database=line.conninfo, **anywhere, **files, **given)) as server:
             await asyncio.to_thread(standby.catch_up)

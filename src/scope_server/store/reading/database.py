@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -22,6 +23,7 @@ Connection = psycopg.AsyncConnection[DictRow]
 _CONNECT_S = 3.0
 _FRESH_S = 5.0  # a connection that worked so recently is used without a check, which costs a statement
 _LONGEST_PAUSE_S = 5.0
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _log = logging.getLogger(__name__)
 
 
@@ -32,13 +34,19 @@ class Database:
 
     Args:
         conninfo: a libpq connection string.
+        direct: the same, where `conninfo` leads through a pooler that gives each transaction any of its connections to
+            the database; empty: none is between.
         connections: maximum number of connections.
         statement_timeout_s: PostgreSQL cancels longer statements, and those that wait half as long for a lock.
     """
 
-    def __init__(self, conninfo: str, connections: int, statement_timeout_s: float) -> None:
-        self._conninfo = conninfo
+    def __init__(self, conninfo: str, connections: int, statement_timeout_s: float, direct: str = "") -> None:
+        self._direct = direct or conninfo
         limit_ms = int(statement_timeout_s * 1000)
+        limits = {"statement_timeout": limit_ms, "lock_timeout": max(1, limit_ms // 2)}
+        # A connection of a pooler has no options of its own, and does not find again what it has prepared.
+        self._limits = "; ".join(f"SET LOCAL {name} = {value}" for name, value in limits.items()) if direct else ""
+        options = " ".join(f"-c {name}={value}" for name, value in limits.items())
         self._unprepared = "not tried yet"
         self._worked: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()  # when, by time.monotonic
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -54,7 +62,7 @@ class Database:
                 "autocommit": True,
                 "row_factory": dict_row,
                 "connect_timeout": int(_CONNECT_S),
-                "options": f"-c statement_timeout={limit_ms} -c lock_timeout={max(1, limit_ms // 2)}",
+                **({"prepare_threshold": None} if direct else {"options": options}),
             },
         )
 
@@ -78,7 +86,7 @@ class Database:
                 await asyncio.to_thread(self._migrate, tables)
                 self._unprepared = ""
             except (psycopg.OperationalError, psycopg.InternalError) as error:  # gone, starting, full, read-only
-                self._unprepared = first_line(error)
+                self._unprepared = _explained(error)
                 _log.warning("waiting for the database", extra={"reason": self._unprepared, "retry_s": pause})
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -99,7 +107,12 @@ class Database:
             await AsyncConnectionPool.check_connection(connection)
 
     def _migrate(self, tables: Tables) -> None:
-        with psycopg.connect(self._conninfo, autocommit=True, connect_timeout=int(_CONNECT_S)) as connection:
+        # Whatever limit the role has: a migration may take long. A pooler refuses that, see `_explained`.
+        given = conninfo_to_dict(self._direct).get("options") or ""
+        unlimited = f"{given} -c statement_timeout=0".strip()
+        with psycopg.connect(
+            self._direct, autocommit=True, connect_timeout=int(_CONNECT_S), options=unlimited
+        ) as connection:
             migrate(connection, tables)
 
     @asynccontextmanager
@@ -110,6 +123,16 @@ class Database:
             StoreUnavailable: no connection is free in time, the connection was lost, the schema is not ready yet, or
                 others lock what the statement needs.
         """
+        async with self._lent() as connection:
+            if not self._limits:
+                yield connection
+                return
+            async with connection.transaction():
+                await connection.execute(self._limits.encode())
+                yield connection
+
+    @asynccontextmanager
+    async def _lent(self) -> AsyncIterator[Connection]:
         if self._unprepared:
             raise StoreUnavailable(f"the database cannot be reached: {self._unprepared}")
         try:
@@ -136,8 +159,9 @@ class Database:
             StoreUnavailable: as for `connection`.
         """
         try:
-            async with self.connection() as connection, connection.transaction():
-                await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            async with self._lent() as connection, connection.transaction():
+                # Not by `connection`: a transaction in a transaction has the snapshot of the outer one.
+                await connection.execute(f"{_SNAPSHOT}; {self._limits}".encode())
                 yield connection
         except psycopg.errors.QueryCanceled:
             raise InvalidQuery("the query takes too long; narrow it with since, until or where") from None
@@ -206,6 +230,12 @@ class Share:
         """Like `Database.run`."""
         async with self._free:
             return await self._database.run(name, parameters)
+
+
+def _explained(error: Exception) -> str:
+    said = first_line(error)
+    refused = "unsupported startup parameter" in said
+    return f"{said}; if pgbouncer is between, give direct_database as well" if refused else said
 
 
 def first_line(error: Exception) -> str:

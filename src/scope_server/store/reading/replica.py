@@ -45,10 +45,9 @@ class Replica(Database):
         return None if self._as_of is None else time.monotonic() - self._as_of
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """Like `Database.connection`."""
+    async def _lent(self) -> AsyncIterator[Connection]:
         try:
-            async with super().connection() as connection:
+            async with super()._lent() as connection:
                 yield connection
         except psycopg.ProgrammingError as error:
             raise StoreUnavailable(
