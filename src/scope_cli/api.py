@@ -542,6 +542,14 @@ class Registration(TypedDict):
     invitation: NotRequired[str]
 
 
+class Replica(TypedDict):
+    """A replica of the database that answers queries."""
+
+    name: str
+    state: str
+    age_s: float | None
+
+
 class Revoked(TypedDict):
     """How many certificates were revoked."""
 
@@ -560,20 +568,6 @@ class RotatingMachine(TypedDict):
     has_next: bool
 
 
-class Server(TypedDict):
-    """The state of the server's parts: `ok`, or what is wrong."""
-
-    healthy: bool
-    database: str
-    ingest: str
-    sessions: str
-    redis: str
-    waiting_bytes: int
-    oldest_waiting_s: float
-    agents: int
-    refused_peers: dict[str, int]
-
-
 class Signed(TypedDict):
     """A person's certificate."""
 
@@ -584,6 +578,7 @@ class Signed(TypedDict):
 class States(TypedDict):
     """Groups of states that have not ended, the largest first; groups of ended processes last."""
 
+    age_s: float
     groups: list[dict[str, Any]]
 
 
@@ -675,6 +670,7 @@ class WallTime(TypedDict):
 class Heatmap(TypedDict):
     """Counts by step of time and size."""
 
+    age_s: float
     since: str
     until: str
     step_s: float
@@ -691,6 +687,7 @@ class Heatmap(TypedDict):
 class Losses(TypedDict):
     """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
 
+    age_s: float
     since: str
     until: str
     losses: list[LossInTime]
@@ -779,6 +776,7 @@ class Entries(TypedDict):
 class EventPage(TypedDict):
     """A page of events, with what was lost of the stream in its time."""
 
+    age_s: float
     events: list[dict[str, Any]]
     next: str | None
     more: bool
@@ -885,6 +883,21 @@ class ProbeStream(TypedDict):
     schema_fingerprint: str
 
 
+class Server(TypedDict):
+    """The state of the server's parts: `ok`, or what is wrong."""
+
+    healthy: bool
+    database: str
+    replicas: list[Replica]
+    ingest: str
+    sessions: str
+    redis: str
+    waiting_bytes: int
+    oldest_waiting_s: float
+    agents: int
+    refused_peers: dict[str, int]
+
+
 class Signing(TypedDict):
     """A person's key to be signed."""
 
@@ -919,6 +932,7 @@ class Users(TypedDict):
 class Why(TypedDict):
     """Where the time of a process went."""
 
+    age_s: float
     sentence: str
     machine_id: str
     pid: int
@@ -971,6 +985,7 @@ class Task(TypedDict):
 class SlowRows(TypedDict):
     """The slowest rows, the slowest first."""
 
+    age_s: float
     duration: str
     median_ns: int
     read: int
@@ -982,6 +997,7 @@ class SlowRows(TypedDict):
 class Aggregates(TypedDict):
     """The top groups of a stream."""
 
+    age_s: float
     since: str
     until: str
     step_s: int | None
@@ -1061,6 +1077,7 @@ class Tasks(TypedDict):
 class Difference(TypedDict):
     """What differs inside from outside."""
 
+    age_s: float
     inside: RowsRead
     outside: RowsRead
     longer: Longer | None

@@ -13,7 +13,8 @@ def register(topics: Any) -> None:
         "grafana-role",
         help="make a database role that can only read, for Grafana",
         description="Makes a role in the server's PostgreSQL that reads the schema scope, or renews its password and "
-        "its rights. It cannot read accounts, tokens or certificates, and its statements end after 30 s.",
+        "its rights. It cannot read accounts, tokens or certificates, and its statements end after 30 s; the server "
+        "ends those for which it lifts the limit.",
     )
     topic.add_argument(
         "--database",

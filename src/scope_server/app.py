@@ -57,6 +57,7 @@ from scope_server.store.reading.replicas import Replicas
 from scope_server.store.retention import Closed, Disk, Retention, Sweep
 from scope_server.store.schema.tables import Tables
 from scope_server.store.upkeep.chores import chores
+from scope_server.store.upkeep.readers import Readers
 from scope_server.store.upkeep.upkeep import Job, Upkeep
 from scope_server.store.writing.quarantine import Quarantine
 from scope_wire.background import background
@@ -196,7 +197,7 @@ async def serve(
 
 
 def _jobs(retention: Retention, conninfo: str, tables: Tables, keep_days: int) -> list[Job]:
-    return [retention, Sweep(tables.layout), Closed(keep_days, tables.layout), *chores(conninfo, tables)]
+    return [Readers(), retention, Sweep(tables.layout), Closed(keep_days, tables.layout), *chores(conninfo, tables)]
 
 
 async def _for_agents(

@@ -1,17 +1,22 @@
 """The role for Grafana reads what people query, and nothing else: no accounts, no secrets, no change."""
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg import sql
 from tests.integration.server.every_stream import tell_every_stream
 from tests.integration.server.records import Line
-from tests.integration.server.tables import TABLES
+from tests.integration.server.tables import TABLES, migrated
 
 from scope_cli.main import main
 from scope_server.store.schema.reader_role import LIMITS, REFERRED, ROWS
+from scope_server.store.upkeep import readers
+from scope_server.store.upkeep.readers import Readers
 
 ROLE = f"scope_grafana_{os.getpid()}"  # roles belong to the whole PostgreSQL
 FORBIDDEN = (
@@ -25,6 +30,7 @@ FORBIDDEN = (
     "COPY (SELECT 1) TO PROGRAM 'true'",
     "SELECT pg_read_file('/etc/hostname')",
     "ALTER ROLE CURRENT_USER SUPERUSER",
+    "COMMENT ON ROLE {} IS NULL",
 )
 
 
@@ -70,13 +76,64 @@ def test_its_limits_hold(database: str, tmp_path: Path) -> None:
             reader.execute("SELECT pg_sleep(10)")
 
 
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transactions of readers may last half a second."""
+    monkeypatch.setattr(readers, "LONGEST_S", 0.5)
+
+
+@pytest.mark.usefixtures("short")
+async def test_a_running_server_ends_what_lasts_too_long(
+    database: str, tmp_path: Path, start_server: Callable[..., Any]
+) -> None:
+    """Also where the role has lifted its limits, for a connection or for good; others are left alone."""
+    conninfo = make_role(database, tmp_path)
+    with psycopg.connect(conninfo, autocommit=True) as reader:
+        reader.execute("SET default_transaction_read_only = off")
+        reader.execute("ALTER ROLE CURRENT_USER SET statement_timeout = 0")
+    async with start_server():
+        owner = await psycopg.AsyncConnection.connect(database)
+        reader_ = await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
+        async with owner, reader_:
+            await owner.execute("SELECT 1")
+            with pytest.raises(psycopg.errors.AdminShutdown):
+                await reader_.execute("SELECT pg_sleep(600)")
+            assert (await (await owner.execute("SELECT 2")).fetchone()) == (2,)
+
+
+@pytest.mark.usefixtures("short")
+def test_an_owner_who_is_no_superuser_may_end_it(empty_database: str, tmp_path: Path) -> None:
+    """The tables' owner becomes a member of the role; an idle transaction ends, too, and a short one does not."""
+    owner = f"owner_{os.getpid()}"
+    name = psycopg.conninfo.conninfo_to_dict(empty_database)["dbname"]
+    with psycopg.connect(empty_database, autocommit=True) as superuser:
+        superuser.execute(f"CREATE ROLE {owner} LOGIN CREATEROLE".encode())
+        superuser.execute(f"ALTER DATABASE {name} OWNER TO {owner}".encode())
+    of_owner = psycopg.conninfo.make_conninfo(empty_database, user=owner)
+    migrated(of_owner)
+    conninfo = make_role(of_owner, tmp_path, f"{ROLE}_of_{owner}")
+    with (
+        psycopg.connect(of_owner, autocommit=True) as connection,
+        psycopg.connect(conninfo, autocommit=True) as between,
+        psycopg.connect(conninfo) as idle,
+    ):
+        idle.execute("SET idle_in_transaction_session_timeout = 0")
+        idle.execute("SELECT 1")
+        between.execute("SELECT 1")
+        time.sleep(0.6)
+        assert not Readers().step(connection)
+        between.execute("SELECT 1")
+        with pytest.raises(psycopg.OperationalError):
+            idle.execute("SELECT 1")
+
+
 @pytest.mark.parametrize("statement", FORBIDDEN)
 def test_it_changes_nothing(database: str, tmp_path: Path, statement: str) -> None:
     """What would change data, or read files, is refused for lack of rights, whatever the connection sets."""
     with psycopg.connect(make_role(database, tmp_path), autocommit=True) as reader:
         reader.execute("SET default_transaction_read_only = off")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            reader.execute(statement.encode())
+            reader.execute(statement.format(ROLE).encode())
 
 
 def test_it_sees_no_secret(database: str, tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 People query the schema `scope`. Its views need no other right. PostgreSQL inlines its functions, which is what makes
 them fast, and so the role may also read the tables behind them: rows, totals, states, and what these refer to. It may
 read no table of accounts, tokens, certificates or the audit log, and may change nothing.
+
+A role may change its own settings, and so lift its limits. Therefore it is marked, and the server ends its transactions
+that last too long (`store/upkeep/readers.py`); for that, the owner of the tables is made a member of it.
 """
 
 from typing import Any
@@ -24,6 +27,7 @@ LIMITS = {
     "jit": "off",  # compiling takes longer than the queries of a dashboard
 }
 CONNECTIONS = 20
+MARK = "only reads what SCOPE recorded"  # its comment, which it cannot change
 
 
 def make_reader(connection: psycopg.Connection[Any], name: str, password: str) -> None:
@@ -56,6 +60,8 @@ def make_reader(connection: psycopg.Connection[Any], name: str, password: str) -
         connection.execute(statement.format(sql.SQL("ALTER" if about else "CREATE"), role, CONNECTIONS, hashed))
         for setting, value in LIMITS.items():
             connection.execute(sql.SQL("ALTER ROLE {} SET {} = {}").format(role, sql.Identifier(setting), value))
+        connection.execute(sql.SQL("COMMENT ON ROLE {} IS {}").format(role, MARK))
+        connection.execute(sql.SQL("GRANT {} TO {}").format(role, sql.SQL(found[0])))
         # Temporary tables would be a way to fill the disk.
         database = sql.Identifier(connection.info.dbname)
         connection.execute(sql.SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database))
