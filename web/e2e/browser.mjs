@@ -19,7 +19,9 @@ for await (const line of createInterface({ input: process.stdin })) {
     await Promise.race([ran, late]);
     say({ done: true });
   } catch (error) {
-    say({ failed: error.stack });
+    const pages = browser.contexts().filter((context) => !contexts.includes(context)).flatMap((context) => context.pages());
+    const texts = await Promise.all(pages.map((page) => page.innerText("body", { timeout: 5000 }).catch(String)));
+    say({ failed: [error.stack, ...pages.map((page, i) => `${page.url()} says:\n${texts[i]}`)].join("\n\n") });
   }
   for (const context of browser.contexts()) {
     if (contexts.includes(context)) continue;

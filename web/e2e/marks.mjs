@@ -1,6 +1,12 @@
 /** What a heatmap and a chart show of an annotation, and of a loss which is made up here, from the third minute on. */
 import { settled } from "./page.mjs";
 
+const appears = (page, chart) =>
+  page.waitForSelector(chart, { timeout: 60_000 }).then(
+    () => true,
+    () => false,
+  );
+
 export default async function ({ given, open, tell }) {
   const { page } = await open();
   const at = (minutes) => new Date(Date.parse(given.since) + minutes * 60_000).toISOString();
@@ -12,7 +18,7 @@ export default async function ({ given, open, tell }) {
     [`/?${window}`, ".chart .u-over", ".tooltip"],
   ]) {
     await page.goto(given.base + address);
-    await page.waitForSelector(chart);
+    while (!(await appears(page, chart))) await page.reload(); // a busy server may have refused
     await page.waitForSelector(".loss-key");
     await page.waitForSelector(".note-key");
     await settled(page);

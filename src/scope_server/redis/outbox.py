@@ -78,12 +78,15 @@ class Outbox:
             for pending in await asyncio.to_thread(self._backlog.take, 0, _REST_S) or ():
                 number = next(self._numbers)
                 self._sent[number] = _Sent(pending, partition_of(pending))
-                while not await self._add(number):
-                    await asyncio.sleep(_FULL_S)
+                await self._put(number)
 
-    async def _add(self, number: int) -> bool:
+    async def _put(self, number: int) -> None:
+        """Sends a record until it is in Redis. Its answer may come first: of an attempt that seemed to have failed."""
+        while (sent := self._sent.get(number)) and not await self._add(number, sent):
+            await asyncio.sleep(_FULL_S)
+
+    async def _add(self, number: int, sent: _Sent) -> bool:
         """Sends a record; returns whether it is in Redis."""
-        sent = self._sent[number]
         fields = fields_of(sent.pending, self._server, number)
         try:
             entry = await self._link.ask(lambda client: scripts.add(client, sent.partition, fields, self._most_bytes))
@@ -128,8 +131,7 @@ class Outbox:
             if lost:
                 _log.warning("Redis has lost records; they are sent again", extra={"records": len(lost)})
             for number in sorted(lost):
-                while number in self._sent and not await self._add(number):
-                    await asyncio.sleep(_FULL_S)
+                await self._put(number)
 
     async def _lost(self, partition: int, entries: dict[bytes, int]) -> list[int]:
         """The records whose entries were gone at the last look, too: their answers would have come since then."""

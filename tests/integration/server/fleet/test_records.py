@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import redis
 from tests.integration.server.fleet.waiting import until
 from tests.integration.server.records import STORED, Line, Run, make_machine, rows
 from tests.integration.server.redis_server import RedisServer
@@ -20,7 +21,7 @@ from tests.integration.server.tables import TABLES
 from scope_server.fleet import Fleet
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
-from scope_server.redis import scripts
+from scope_server.redis import keys, scripts
 from scope_server.redis.fleet import Records, joined
 
 RUNS, BATCHES, ROWS = 13, 17, 7
@@ -170,6 +171,30 @@ async def test_trouble_loses_and_repeats_nothing(
         await trouble(apart)
     await _all_are_stored(line, sent)
     await until(lambda: apart.left() == (0, 0))
+
+
+async def test_an_answer_may_come_before_the_sending_ends(apart: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis has a record, a writer stores it, and then the receiver learns that Redis did not answer: all goes on."""
+    add, answers = scripts.add, keys.answers("server 1")
+    failed: list[bytes | None] = []
+
+    def answered() -> bool:
+        with apart.redis.client as client:
+            return apart.left() == (0, 0) and client.xlen(answers) == 0
+
+    async def added(*given: Any) -> bytes | None:
+        entry = await add(*given)
+        if not failed:
+            failed.append(entry)
+            await until(answered)
+            raise redis.TimeoutError("no answer")
+        return entry
+
+    monkeypatch.setattr(scripts, "add", added)
+    line = apart.receiver()
+    apart.writer()
+    await _all_are_stored(line, _sent(line, [Run() for _ in range(RUNS)]))
+    assert failed
 
 
 @contextmanager
