@@ -277,7 +277,7 @@ def test_a_duration_ends_it() -> None:
         (["trace", "syscalls", "--comm", "sixteen-bytes-xx"], "names have at most 15 bytes"),
         (["trace", "syscalls", "--exe", "/nonsense"], "cannot watch the executable '/nonsense'"),
         (["trace", "syscalls", "--cgroup", "/nonsense"], "there is no cgroup"),
-        (["trace", "syscalls", "--container", "zz"], "'zz' is no container id"),
+        (["trace", "syscalls", "--container", "zz"], "no cgroup v2 belongs to a container 'zz'"),
         (["trace", "syscalls", "--by", "nme"], "--by: no column 'nme' (did you mean 'name'?); there are: arg0"),
         (["trace", "syscalls", "--mode", "summary", "--by", "latency"], "--by: no column 'latency'"),
         (["trace", "syscalls,files", "--by", "nr,flags"], "--by: no table has all of nr, flags; name columns of one"),
