@@ -125,7 +125,7 @@ async def serve(
         members = Members(database, authority, timedelta(days=settings.grace))
         register = Register(database, authority, members, refusals or Refusals(), fleet.signals)
         endpoints: list[Endpoint] = []
-        answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise)
+        answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise, settings.advertise_ports)
         accounts = Accounts(
             database, authority.secret, fleet.limits, open_registration=settings.registration == ANYBODY
         )

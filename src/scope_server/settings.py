@@ -33,6 +33,11 @@ def _origins(given: tuple[str, ...], name: str) -> None:
             raise InvalidSetting(f"{name}: '{text}' is no origin; write it like https://portal.example.org")
 
 
+def _two_ports(given: tuple[int, ...], name: str) -> None:
+    if given and (len(given) != 2 or not all(0 < port < 1 << 16 for port in given)):
+        raise InvalidSetting(f"{name}: give two ports from 1 to 65535, that of ingest and that of enrol")
+
+
 def _networks(given: tuple[str, ...], name: str) -> None:
     for text in given:
         try:
@@ -99,6 +104,13 @@ class Settings:
     advertise: Annotated[
         tuple[str, ...],
         Setting("names and addresses of this server as machines reach it; its certificate has them", check=host_names),
+    ] = ()
+    advertise_ports: Annotated[
+        tuple[int, ...],
+        Setting(
+            "ports at which machines reach ingest and enrol, in this order, if nginx has others in front of them",
+            check=_two_ports,
+        ),
     ] = ()
     database_password_file: Annotated[
         Path | None,

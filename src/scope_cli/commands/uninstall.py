@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from scope_cli.configuration.daemons import DAEMONS
+from scope_cli.configuration.daemons import DAEMONS, SERVER
 
 
 def register(subcommands: Any) -> None:
@@ -27,6 +27,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Removes it, and says what was removed and what was kept."""
     from scope_cli.printable import print_line
     from scope_cli.service.files import Service
+    from scope_cli.service.front import Front
+    from scope_cli.service.front_install import uninstall_front
     from scope_cli.service.install import uninstall
 
-    uninstall(Service(DAEMONS[arguments.daemon], arguments.root.absolute()), arguments.purge, print_line)
+    root = arguments.root.absolute()
+    if arguments.daemon == SERVER.name:
+        uninstall_front(Front(root), arguments.purge, print_line)
+    uninstall(Service(DAEMONS[arguments.daemon], root), arguments.purge, print_line)

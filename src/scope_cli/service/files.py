@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ class Service:
 
     Attributes:
         root: the directory below which the files lie: `/`, or that of another system, such as an image.
+        chosen: settings that are given.
     """
 
     daemon: Daemon[Any]
     root: Path = Path("/")
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -66,7 +68,7 @@ class Service:
     def _chosen(self) -> Mapping[str, Any]:
         """The settings without which the service would not start."""
         required = {name: key.setting.example for name, key in keys(self.daemon).items() if not key.default}
-        return {**required, "state_dir": _state(self.name)}
+        return {**required, "state_dir": _state(self.name), **self.chosen}
 
     def _below(self, path: Path) -> Path:
         return self.root / path.relative_to("/")

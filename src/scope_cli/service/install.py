@@ -2,16 +2,12 @@
 
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from scope_cli.errors import CommandError
 from scope_cli.service.files import Service
-
-Say = Callable[[str], None]
-
-_BOOTED = Path("/run/systemd/system")  # sd_booted(3)
+from scope_cli.service.system import Say, call, explained, is_here, remove, write
 
 
 def install(service: Service, program: Path, say: Say, prepare: Callable[[Path], None]) -> None:
@@ -28,25 +24,26 @@ def install(service: Service, program: Path, say: Say, prepare: Callable[[Path],
     if not service.root.is_dir():
         raise CommandError(f"--root: {service.root} is not a directory")
     try:
-        _write(service.sysusers, service.sysusers_text(), 0o644)
+        write(service.sysusers, service.sysusers_text(), 0o644)
         say(f"wrote {service.sysusers}")
-        _call(["systemd-sysusers", f"--root={service.root}", str(service.sysusers)])
+        call(["systemd-sysusers", f"--root={service.root}", str(service.sysusers)])
         user, group = _ids(service)
         service.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         prepare(service.state)
-        for path in (service.state, *service.state.iterdir()):
+        for path in (service.state, *service.state.rglob("*")):
             os.chown(path, user, group, follow_symlinks=False)
         service.state.chmod(0o700)
         say(f"made {service.state}, of user {service.name}")
         if service.config.exists():
-            say(f"kept {service.config}")
+            lacks = f", which may lack what you gave: {', '.join(service.chosen)}" if service.chosen else ""
+            say(f"kept {service.config}{lacks}")
         else:
-            _write(service.config, service.config_text(), 0o640, group)
+            write(service.config, service.config_text(), 0o640, group)
             say(f"wrote {service.config}")
-        _write(service.unit, service.unit_text(program), 0o644)
+        write(service.unit, service.unit_text(program), 0o644)
         say(f"wrote {service.unit}")
     except OSError as error:
-        raise CommandError(_explained("write", error)) from None
+        raise CommandError(explained("write", error)) from None
     _reload(service)
 
 
@@ -60,14 +57,14 @@ def uninstall(service: Service, purge: bool, say: Say) -> None:
     Raises:
         CommandError: something cannot be removed.
     """
-    if _is_here(service) and service.unit.exists():
-        _call(["systemctl", "disable", "--now", "--quiet", service.unit.name])
+    if is_here(service.root) and service.unit.exists():
+        call(["systemctl", "disable", "--now", "--quiet", service.unit.name])
     try:
         for file in (service.unit, service.sysusers):
-            _remove(file, say)
+            remove(file, say)
         if service.config.exists():
             if purge or service.config.read_text() == service.config_text():
-                _remove(service.config, say)
+                remove(service.config, say)
             else:
                 say(f"kept {service.config}, which was edited; --purge removes it")
         if service.config.parent.exists() and not any(service.config.parent.iterdir()):
@@ -79,34 +76,11 @@ def uninstall(service: Service, purge: bool, say: Say) -> None:
             else:
                 say(f"kept {service.state} and its user {service.name}; --purge removes them")
     except OSError as error:
-        raise CommandError(_explained("remove", error)) from None
+        raise CommandError(explained("remove", error)) from None
     if not service.state.exists() and _user_line(service):
-        _call(["userdel", "--prefix", str(service.root), service.name])
+        call(["userdel", "--prefix", str(service.root), service.name])
         say(f"removed user {service.name}")
     _reload(service)
-
-
-def _write(path: Path, text: str, mode: int, group: int = 0) -> None:
-    """Writes a file at once."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-        os.fchown(file.fileno(), 0, group)
-        os.fchmod(file.fileno(), mode)
-    fresh.replace(path)
-
-
-def _remove(path: Path, say: Say) -> None:
-    if path.exists():
-        path.unlink()
-        say(f"removed {path}")
-
-
-def _explained(deed: str, error: OSError) -> str:
-    remedy = "; run as root" if isinstance(error, PermissionError) else ""
-    return f"cannot {deed} {error.filename}: {error.strerror}{remedy}"
 
 
 def _ids(service: Service) -> tuple[int, int]:
@@ -124,21 +98,6 @@ def _user_line(service: Service) -> str:
     return next((line for line in lines if line.startswith(f"{service.name}:")), "")
 
 
-def _is_here(service: Service) -> bool:
-    """Whether the service is of the running system, and systemd runs it."""
-    return service.root == Path("/") and _BOOTED.is_dir()
-
-
 def _reload(service: Service) -> None:
-    if _is_here(service):
-        _call(["systemctl", "daemon-reload"])
-
-
-def _call(command: Sequence[str]) -> None:
-    try:
-        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise CommandError(f"{command[0]} is missing; services need a system with systemd") from None
-    if ran.returncode:
-        said = "; ".join(ran.stderr.strip().splitlines()) or f"status {ran.returncode}"
-        raise CommandError(f"`{' '.join(command)}` failed: {said}")
+    if is_here(service.root):
+        call(["systemctl", "daemon-reload"])

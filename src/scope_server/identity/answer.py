@@ -16,16 +16,23 @@ class Answers:
     Args:
         where: the endpoints where the session service and the enrolment service listen.
         advertised: names and addresses of this machine, as others reach it. Empty: where it listens.
+        ports: of both services, as others reach them. Empty: where they listen.
     """
 
     def __init__(
-        self, authority: Authority, where: Callable[[], tuple[Endpoint, Endpoint]], advertised: Sequence[str]
+        self,
+        authority: Authority,
+        where: Callable[[], tuple[Endpoint, Endpoint]],
+        advertised: Sequence[str],
+        ports: Sequence[int] = (),
     ) -> None:
-        self._authority, self._where, self._advertised = authority, where, advertised
+        self._authority, self._where, self._advertised, self._ports = authority, where, advertised, ports
 
     def with_certificate(self, certificate: x509.Certificate) -> enrolment_pb2.Certificate:
         """The answer with this certificate."""
-        sessions, enrolments = ([*self._reached(at)] for at in self._where())
+        listening = self._where()
+        ports = self._ports or [at.port for at in listening]
+        sessions, enrolments = (self._reached(at.at(port=port)) for at, port in zip(listening, ports, strict=True))
         return enrolment_pb2.Certificate(
             certificate=certificate.public_bytes(Encoding.DER),
             session_address=sessions[0],

@@ -22,7 +22,8 @@ from tests.ports import free_port
 
 from scope_wire.keys import Anonymous, pem_of
 
-CONFIGURATION = Path(__file__).parents[4] / "deploy/nginx/nginx.conf"
+CONFIGURATION = Path(__file__).parents[4] / "deploy/nginx"
+PARTS = ("nginx.conf", "scope/agents.conf", "scope/people.conf", "scope/beside/containers.conf")
 StartServer = Callable[..., Any]
 
 
@@ -59,9 +60,10 @@ def nginx(folder: Path, servers: tuple[Server, Server]) -> Iterator[Front]:
     authority = folder / "authority.pem"
     authority.write_bytes(pem_of(servers[0].authority.certificate))
     people, ingest, enrol = free_port(), free_port(), free_port()
-    text = CONFIGURATION.read_text()
+    texts = {part: (CONFIGURATION / part).read_text() for part in PARTS}
     for wanted, given in {
         "/tmp/": f"{folder}/",  # before folders below it come in
+        "/etc/nginx/scope/": f"{folder}/scope/",
         "listen 8443": f"listen 127.0.0.1:{people}",
         "listen 8471": f"listen 127.0.0.1:{ingest}",
         "listen 8474": f"listen 127.0.0.1:{enrol}",
@@ -76,9 +78,11 @@ def nginx(folder: Path, servers: tuple[Server, Server]) -> Iterator[Front]:
             for port, address in (("8470", server.http), ("8471", server.ingest), ("8474", server.enrol))
         },
     }.items():
-        assert wanted in text, wanted
-        text = text.replace(wanted, given)
-    (folder / "nginx.conf").write_text(text)
+        assert any(wanted in text for text in texts.values()), wanted
+        texts = {part: text.replace(wanted, given) for part, text in texts.items()}
+    for part, text in texts.items():
+        (folder / part).parent.mkdir(parents=True, exist_ok=True)
+        (folder / part).write_text(text)
     command = ["nginx", "-c", str(folder / "nginx.conf"), "-g", "daemon off; master_process off;"]
     checked = subprocess.run([*command[:3], "-t"], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
