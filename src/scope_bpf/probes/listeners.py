@@ -63,7 +63,7 @@ PROBE = Probe(
                 tables=(
                     Table(
                         ("comm", "local", "local_port"),
-                        (Sum("dropped"), Sum("is_full")),
+                        (Sum("is_full"), Sum("dropped")),
                         title="connections dropped by listeners",
                     ),
                     LatestRows(
