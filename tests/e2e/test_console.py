@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from tests.e2e.conftest import Up, until
-from tests.e2e.console import Browser
+from tests.e2e.console import PICTURES, Browser
+from tests.e2e.waits import ANSWERED, BLOCK, ROUNDS, SENT
 from tests.llm.runs import stopped
 from tests.llm.tiny_model import write
 
@@ -22,6 +23,7 @@ from scope_cli.errors import CommandError
 # Calls that return at once, and now and then one that takes 30 ms.
 WORKLOAD = "import os, time\nwhile True:\n    [os.getppid() for _ in range(50)]\n    time.sleep(0.03)\n"
 SLOWED = Path(__file__).with_name("slowed_llama.py")
+WAITS = Path(__file__).with_name("waits.py")
 HOSTILE = [
     "<img src=x onerror=window.ran=1>",
     "\u202egpj.exe\u2066\x1b[2J",
@@ -83,6 +85,27 @@ def acts(up: Up, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     assert up.scope("stop", task).returncode == 0
     until(lambda: all(each["under_way"] == 0 for each in up.client.get("tasks", task)["streams"]))
     return {act["act"]: act for act in played}
+
+
+@pytest.fixture(scope="module")
+def waited(up: Up) -> int:
+    """A process that waited for a lock, a disk and a peer, recorded whole by the probes that tell of them."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    file = PICTURES / "waits"  # on a disk: what is below /tmp may be in memory
+    with stopped([sys.executable, str(WAITS), str(file)], PICTURES / "waits.told") as pid:
+        summaries = (("why",), ("block", "--mode", "summary"), ("net", "--mode", "summary"))
+        tasks = [_started(up, pid, *words) for words in (*summaries, ("locks",))]
+        os.kill(pid, signal.SIGCONT)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    file.unlink()
+    for task in tasks:
+        assert up.scope("stop", task).returncode == 0
+        until(lambda task=task: all(each["under_way"] == 0 for each in up.client.get("tasks", task)["streams"]))
+    return pid
+
+
+def _started(up: Up, pid: int, *words: str) -> str:
+    return up.scope("start", "local", *words, "--pid", str(pid)).stdout.strip()
 
 
 @pytest.mark.parametrize(("language", "theme", "says"), [("en", "dark", "Overview"), ("zh", "light", "概览")])
@@ -152,6 +175,23 @@ def _brushed(browser: Browser, acts: dict[str, Any], act: str, *, least_ns: int)
     assert found["clicks"] <= 4
     assert found["wrong"] == []
     return found
+
+
+@pytest.mark.parametrize("look", [{"theme": "dark"}, {"theme": "light", "size": {"width": 390, "height": 844}}])
+def test_why_shows_locks_disks_and_peers(browser: Browser, waited: int, look: dict[str, Any]) -> None:
+    """With whom holds a lock, and how much went to a disk and a peer: numbers that the program itself fixes."""
+    (found,) = browser.run("why", pid=waited, **look, **browser.person("viewer"))
+    assert (found["wrong"], found["faults"], max(0, found["wide"])) == ([], [], 0)
+    (lock,) = (line for line in found["cards"]["Locks"] if ", held by holds " in line)
+    assert f"{ROUNDS}×" in lock, found
+    (disk,) = (line for line in found["cards"]["Disks"] if " write" in line)
+    assert f"{ROUNDS}× · {ROUNDS * BLOCK // 1024} KiB" in disk, found
+    sent, answered = f"{ROUNDS * SENT / 1024:.1f} KiB", f"{ROUNDS * ANSWERED / 1024:.2f} KiB"
+    peers = [line.split("\t") for line in found["cards"]["Peers"]]
+    assert {(line[0], line[2], line[5], line[6]) for line in peers} == {
+        ("127.0.0.1", "outgoing", sent, answered),
+        ("127.0.0.1", "incoming", answered, sent),
+    }
 
 
 def test_a_server_that_is_away_slow_restarted_or_upgraded(up: Up, browser: Browser) -> None:

@@ -1,4 +1,4 @@
-import { Trans, useLingui } from "@lingui/react/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
@@ -11,13 +11,13 @@ import { Partial, Shown } from "../parts/states";
 import { asked, isLive } from "../parts/times";
 import { FlamePicture } from "../flames/picture";
 import { Choose } from "./choose";
-import { Parts } from "./parts";
 import { Split } from "./split";
+import { Things } from "./things";
 import "./why.css";
 
 type Answer = components["schemas"]["Why"];
 
-/** Why a process took its time: the sentence first, then threads, calls, files, page faults, stacks. */
+/** Why a process took its time: the sentence first, then threads, what it did and waited for, stacks. */
 export function Why() {
   const [search, change] = useAddress();
   const pid = Number(search.pid);
@@ -52,7 +52,6 @@ export function Why() {
 }
 
 function Told({ answer }: { answer: Answer }) {
-  const { t } = useLingui();
   const [search] = useAddress();
   const where = also(undefined, { name: "pid", type: "int32" }, answer.pid);
   const window = { since: answer.since, until: answer.until };
@@ -93,18 +92,7 @@ function Told({ answer }: { answer: Answer }) {
           ))}
         </section>
       )}
-      <div className="cards">
-        <Parts
-          title={t`Blocked in`}
-          rows={answer.calls.map((one) => ({ name: `${cell(one.call)} ${one.path ?? one.file_kind ?? ""}`, count: one.count, ns: one.blocked_ns }))}
-        />
-        <Parts title={t`Syscalls`} rows={answer.syscalls.map((one) => ({ name: cell(one.name), count: one.count, ns: one.total_ns, failed: one.errors }))} />
-        <Parts
-          title={t`Files`}
-          rows={answer.files.map((one) => ({ name: cell(one.path), bytes: one.read_bytes + one.write_bytes, ns: one.read_ns + one.write_ns }))}
-        />
-        <Parts title={t`Page faults`} rows={answer.faults.map((one) => ({ name: cell(one.kind), count: one.count, ns: one.total_ns }))} />
-      </div>
+      <Things answer={answer} />
       <section className="card">
         <h2>
           <Trans>Where it was blocked, by stack</Trans>
