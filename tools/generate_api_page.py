@@ -21,8 +21,8 @@ All that the server serves over HTTP. `/api/v1/openapi.json` describes the same 
 each stream and the types of its columns.
 
 A request shows who sends it: `Authorization: Bearer TOKEN`, or in the console by cookies; a change by cookies needs the
-header `X-Scope-CSRF` with the value of the cookie `scope_csrf`. Pages of other origins may call it where the setting
-`cors_origins` names them, with tokens only. Each route names the role that it needs; an operator
+header `X-Scope-CSRF` with the value of the cookie that the login names (`csrf_cookie`). Pages of other origins may call
+it where the setting `cors_origins` names them, with tokens only. Each route names the role that it needs; an operator
 may do what a viewer may, and an admin everything. Each caller has a rate for each route; over it, the answer is
 429, with `Retry-After`.
 

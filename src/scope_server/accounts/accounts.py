@@ -29,3 +29,9 @@ class Accounts:
         self.logins = Logins(database, passwords, AccessTokens(secret), self.audit, limits)
         self.users = Users(database, passwords, open_registration=open_registration)
         self.api_tokens = ApiTokens(database)
+        self._secret = secret
+
+    @property
+    def installation(self) -> str:
+        """Some digits that servers of a fleet have in common and other servers do not; others with a new authority."""
+        return self._secret("installation")[:4].hex()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from scope_server.errors import Forbidden
 
 HEADER = "X-Scope-CSRF"
-_HOW = f"a change made with cookies needs the header {HEADER} with the value of the cookie scope_csrf"
+_HOW = f"a change made with cookies needs the header {HEADER} with the value of the cookie that the login named"
 
 
 class CsrfTokens:

@@ -8,7 +8,7 @@ from scope_server.accounts.accounts import Accounts
 from scope_server.accounts.caller import Caller
 from scope_server.accounts.local import person_at
 from scope_server.api.routing.callers import Authenticate
-from scope_server.api.routing.cookies import ACCESS
+from scope_server.api.routing.cookies import Cookies
 from scope_server.errors import NotAuthenticated
 
 _HOW = "log in at /api/v1/auth/login, and send -H 'Authorization: Bearer ACCESS_TOKEN', or a token for scripts"
@@ -22,10 +22,9 @@ def by_accounts(accounts: Accounts) -> Authenticate:
 
     async def authenticate(request: web.Request) -> Caller:
         shown = request.headers.get("Authorization")
-        if shown is None and ACCESS in request.cookies:
-            return await _by_cookie(accounts, request)
         if shown is None:
-            return _local(request)
+            access = Cookies(accounts.installation).access_in(request.cookies)
+            return await _by_cookie(accounts, access, request) if access else _local(request)
         if not shown.startswith(_BEARER):
             raise NotAuthenticated(_HOW)
         token = shown.removeprefix(_BEARER)
@@ -35,9 +34,9 @@ def by_accounts(accounts: Accounts) -> Authenticate:
     return authenticate
 
 
-async def _by_cookie(accounts: Accounts, request: web.Request) -> Caller:
+async def _by_cookie(accounts: Accounts, access: str, request: web.Request) -> Caller:
     """The caller of a request of the console. A browser sends cookies by itself: a change needs a proof besides."""
-    caller = await accounts.logins.caller(request.cookies[ACCESS])
+    caller = await accounts.logins.caller(access)
     if request.method not in _READING:
         accounts.csrf.require(caller.login, request.headers.get(csrf.HEADER, ""))
     return caller

@@ -1,6 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 
 import { api, data } from "./client";
+import { keepCsrfCookie } from "./cookies";
 
 export type Role = "viewer" | "operator" | "admin";
 const ORDER: Role[] = ["viewer", "operator", "admin"];
@@ -24,7 +25,8 @@ export function includes(role: Role | undefined, other: Role): boolean {
 }
 
 export async function signIn(email: string, password: string): Promise<void> {
-  await data(api.POST("/api/v1/auth/login", { body: { email, password, cookie: true } }));
+  const { csrf_cookie } = await data(api.POST("/api/v1/auth/login", { body: { email, password, cookie: true } }));
+  keepCsrfCookie(csrf_cookie);
 }
 
 export async function signOut(): Promise<void> {

@@ -9,7 +9,7 @@ from scope_server.accounts.passwords import LONGEST, SHORTEST
 from scope_server.accounts.users import Change
 from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.cookies import ACCESS, CSRF, FORGOTTEN, REFRESH, of_login
+from scope_server.api.routing.cookies import Cookies
 from scope_server.api.routing.models import Answer, Body
 from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.errors import InvalidQuery
@@ -36,6 +36,7 @@ class Tokens(Answer):
     refresh_token: str = Field(description="for the next tokens; valid once; empty if it is in a cookie")
     expires_in: int = Field(description="how long the access token is valid, in seconds")
     token_type: str = "Bearer"
+    csrf_cookie: str = Field("", description=f"name of the cookie whose value changes need in the header {csrf.HEADER}")
 
 
 class Refreshing(Body):
@@ -94,10 +95,12 @@ async def refresh(call: Call, body: Refreshing) -> Tokens:
     given = body.refresh_token.get_secret_value()
     if given:
         return _tokens(await call[ACCOUNTS].logins.refresh(given, call.address))
-    if REFRESH not in call.cookies:
+    cookies = _cookies(call)
+    given = cookies.refresh_in(call.cookies)
+    if not given:
         raise InvalidQuery("refresh_token: it is missing, and there is no cookie with one")
-    csrf.require_same(call.cookies.get(CSRF, ""), call.csrf)
-    return _in_cookies(call, await call[ACCOUNTS].logins.refresh(call.cookies[REFRESH], call.address))
+    csrf.require_same(cookies.csrf_in(call.cookies), call.csrf)
+    return _in_cookies(call, await call[ACCOUNTS].logins.refresh(given, call.address))
 
 
 @ROUTES.post(f"{PREFIX}/auth/logout", Role.VIEWER, audited="login.end", notes_itself=True)
@@ -106,8 +109,8 @@ async def logout(call: Call) -> Done:
     if not call.person.login:
         raise InvalidQuery("only a login can be ended; a token for scripts is revoked at /api/v1/tokens")
     await call[ACCOUNTS].logins.end(call.person, call.address)
-    if ACCESS in call.cookies:
-        call.puts.append(FORGOTTEN)
+    if _cookies(call).access_in(call.cookies):
+        call.puts.append(_cookies(call).forgotten())
     return Done()
 
 
@@ -141,5 +144,10 @@ def _tokens(pair: Pair) -> Tokens:
 
 def _in_cookies(call: Call, pair: Pair) -> Tokens:
     """The tokens where no script of a page can read them."""
-    call.puts.append(of_login(pair.access_token, pair.refresh_token, call[ACCOUNTS].csrf.of(pair.login)))
-    return Tokens(access_token="", refresh_token="", expires_in=pair.expires_s)
+    cookies = _cookies(call)
+    call.puts.append(cookies.of_login(pair.access_token, pair.refresh_token, call[ACCOUNTS].csrf.of(pair.login)))
+    return Tokens(access_token="", refresh_token="", expires_in=pair.expires_s, csrf_cookie=cookies.csrf)
+
+
+def _cookies(call: Call) -> Cookies:
+    return Cookies(call[ACCOUNTS].installation)

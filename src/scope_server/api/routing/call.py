@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from scope_server.accounts.caller import Caller
-from scope_server.api.routing.cookies import Cookies
+from scope_server.api.routing.cookies import Put
 
 Shared = TypeVar("Shared")
 
@@ -39,7 +39,7 @@ class Call:
     web_socket: bool = False
     cookies: Mapping[str, str] = field(default_factory=dict)
     csrf: str = ""
-    puts: list[Cookies] = field(default_factory=list)
+    puts: list[Put] = field(default_factory=list)
     instead: Mapping[web.AppKey[Any], Any] = field(default_factory=dict)
 
     def __getitem__(self, key: web.AppKey[Shared]) -> Shared:

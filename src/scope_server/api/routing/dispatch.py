@@ -61,8 +61,8 @@ def handler_of(route: Route) -> Handler:
             return await _sent(request, answer, call.web_socket, told)
         response = _response(answer, route.status)
         response.headers.update(told)
-        for cookies in call.puts:
-            cookies.put(response, request)
+        for put in call.puts:
+            put.into(response, request)
         return response
 
     return serve

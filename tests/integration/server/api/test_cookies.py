@@ -1,6 +1,7 @@
 """The console's cookies: who may act by them, and from where."""
 
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -28,8 +29,9 @@ async def server(start_server: StartServer) -> AsyncIterator[Server]:
 class Browser:
     """Keeps cookies, and sends them by itself."""
 
-    def __init__(self, server: Server) -> None:
-        self.jar = aiohttp.CookieJar(unsafe=True)
+    def __init__(self, server: Server, jar: aiohttp.CookieJar | None = None) -> None:
+        self.jar = aiohttp.CookieJar(unsafe=True) if jar is None else jar
+        self._csrf = ""
         self._session = aiohttp.ClientSession(f"http://{server.http}", cookie_jar=self.jar)
 
     async def __aenter__(self) -> "Browser":
@@ -46,22 +48,30 @@ class Browser:
     async def head(self, method: str, path: str, **given: Any) -> aiohttp.ClientResponse:
         """The answer without its body."""
         async with self._session.request(method, path, **given) as answer:
+            await answer.read()
             return answer
 
     async def login(self) -> aiohttp.ClientResponse:
         """Logs in as the console does."""
         body = {"email": EMAIL, "password": PASSWORD, "cookie": True}
-        return await self.head("POST", "/api/v1/auth/login", json=body, headers={HEADER: "console"})
+        answer = await self.head("POST", "/api/v1/auth/login", json=body, headers={HEADER: "console"})
+        self._csrf = (await answer.json())["csrf_cookie"]
+        return answer
 
     @property
     def proof(self) -> dict[str, str]:
         """The header of changes."""
-        return {HEADER: self.values["scope_csrf"]}
+        (value,) = (cookie.value for cookie in self.jar if cookie.key == self._csrf)
+        return {HEADER: value}
 
     @property
     def values(self) -> dict[str, str]:
-        """The cookies."""
-        return {cookie.key: cookie.value for cookie in self.jar}
+        """The cookies, by the part of their names that all installations have in common."""
+        return {_common(cookie.key): cookie.value for cookie in self.jar}
+
+
+def _common(name: str) -> str:
+    return name.rpartition("_")[0]
 
 
 async def test_no_script_reads_the_tokens(server: Server) -> None:
@@ -69,12 +79,13 @@ async def test_no_script_reads_the_tokens(server: Server) -> None:
     async with Browser(server) as browser:
         answer = await browser.login()
         assert answer.status == 200
-        for name in ("scope_access", "scope_refresh", "scope_csrf"):
-            cookie = answer.cookies[name]
+        cookies = {_common(name): cookie for name, cookie in answer.cookies.items()}
+        assert set(cookies) == {"scope_access", "scope_refresh", "scope_csrf"}
+        for name, cookie in cookies.items():
             assert cookie["samesite"] == "Strict"
             assert bool(cookie["httponly"]) == (name != "scope_csrf")
             assert not cookie["secure"]  # plain text, on loopback
-        assert answer.cookies["scope_refresh"]["path"] == "/api/v1/auth/refresh"
+        assert cookies["scope_refresh"]["path"] == "/api/v1/auth/refresh"
         assert await browser.ask("GET", "auth/me") == (200, {"name": EMAIL, "role": "admin"})
 
 
@@ -130,11 +141,35 @@ async def test_stolen_cookies_end_with_the_logout(server: Server) -> None:
         for cookie in browser.jar:
             thief.jar.update_cookies({cookie.key: cookie.value})
         assert (await thief.ask("GET", "auth/me"))[0] == 200
+        proof = browser.proof
         assert (await browser.ask("POST", "auth/logout"))[0] == 403
         assert (await browser.ask("POST", "auth/logout", headers=browser.proof))[0] == 200
         assert browser.values == {}
         assert (await thief.ask("GET", "auth/me"))[0] == 401
-        assert (await thief.ask("POST", "auth/refresh", json={}, headers=thief.proof))[0] == 401
+        assert (await thief.ask("POST", "auth/refresh", json={}, headers=proof))[0] == 401
+
+
+async def test_two_servers_on_one_host(server: Server, start_server: StartServer, tmp_path: Path) -> None:
+    """A browser sends a host's cookies to all its ports. Who signs in at one server stays signed in at the other, and
+    out where they were not in; servers of one fleet take each other's logins."""
+    other = {"socket": tmp_path / "other.sock", "state_dir": tmp_path / "other"}
+    async with (
+        start_server(**other, authority=tmp_path / "other" / "authority") as stranger,
+        Browser(server) as browser,
+        Browser(stranger, browser.jar) as beside,
+    ):
+        await browser.login()
+        assert (await beside.ask("GET", "auth/me"))[0] == 401
+        await beside.login()
+        for each in (browser, beside):
+            assert (await each.ask("GET", "auth/me"))[0] == 200
+            assert (await each.ask("POST", "auth/refresh", json={}, headers=each.proof))[0] == 200
+        assert (await beside.ask("POST", "auth/logout", headers=beside.proof))[0] == 200
+        assert (await beside.ask("GET", "auth/me"))[0] == 401
+        assert (await browser.ask("POST", "tokens", json=NEW, headers=browser.proof))[0] == 201
+    async with start_server(**other) as replica, Browser(server) as browser, Browser(replica, browser.jar) as beside:
+        await browser.login()
+        assert (await beside.ask("GET", "auth/me"))[0] == 200
 
 
 async def test_a_header_counts_before_cookies(server: Server) -> None:
