@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,12 +31,14 @@ HOSTILE = [
     "</script><script>ran=1</script>",
     "x" * 4096,
 ]
+_DEFINED = ("node", "probe", "target", "options", "where", "duration")
 HOG = "#!/bin/sh\nwhile :; do :; done\n"
 SCREENS = {
     "overview": "/?since=5m",
     "nodes": "/nodes",
     "tasks": "/tasks?view=all",
     "start": "/start?probe=syscalls",
+    "start-labels": "/start?labels=role%3Dconsole&template=slow",
     "streams": "/explore",
     "explore": "/explore/syscall_summary?since=5m",
     "groups": "/explore/syscall_summary?since=5m&view=groups",
@@ -131,6 +134,38 @@ def _screens(up: Up, browser: Browser, kind: str, **how: Any) -> list[Any]:
         assert screen["wrong"] == [], screen["name"]
         assert screen["wide"] <= 0, screen["name"]
     return found
+
+
+def test_tasks_on_machines_by_label(up: Up, browser: Browser) -> None:
+    """A template, and a probe with a filter that was completed, start where the label is; the shown commands start the
+    same."""
+    (node,) = up.client.get("nodes")["nodes"]
+    up.client.post("nodes", node["machine_id"], "labels", body={"role": "console"})
+    (found,) = browser.run("start", label="role=console", comm="scope-e2e", **browser.person("operator"))
+    assert (found["wrong"], found["faults"], max(0, found["wide"])) == ([], [], 0)
+    assert found["on"].endswith(node["hostname"])
+    assert found["offered"] == ["name"]
+    for started, probes, where in zip(
+        found["started"],
+        (["files", "profile", "syscalls", "why"], ["syscalls"]),
+        (None, "name = 'getppid'"),
+        strict=True,
+    ):
+        by_page = _definitions(up, started["group"])
+        assert [each["probe"] for each in by_page] == probes
+        assert {each["where"] for each in by_page} == {where}
+        assert all(each["target"] == {"comm": "scope-e2e"} for each in by_page)
+        assert len(started["rows"]) == len(probes)
+        ran = up.scope(*shlex.split(started["command"])[1:])
+        assert (ran.returncode, _definitions(up, ran.stdout.strip())) == (0, by_page), ran.stderr
+        for group in (started["group"], ran.stdout.strip()):
+            up.client.post("groups", group, "stop")
+
+
+def _definitions(up: Up, group: str) -> list[dict[str, Any]]:
+    """What a group's tasks record."""
+    tasks = up.client.get("groups", group)["tasks"]
+    return sorted(({name: task[name] for name in _DEFINED} for task in tasks), key=lambda one: str(one["probe"]))
 
 
 def test_the_gesture_by_keyboard(up: Up, browser: Browser, workload: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,7 @@ export type Kind = "text" | "whole" | "number" | "truth" | "list";
 /** Columns that every stream of processes has: shown last, because they rarely differ. */
 const COMMON = ["ktime_ns", "start_ns", "cgroup_id", "pid", "tid", "uid", "cpu", "comm", "interval_ns"];
 
-export function kindOf(column: Column): Kind {
+export function kindOf(column: Pick<Column, "type">): Kind {
   if (column.type.startsWith("dictionary") || column.type === "string") return "text";
   if (column.type.includes("list")) return "list";
   if (column.type === "bool") return "truth";
@@ -24,6 +24,13 @@ export function measured(stream: Stream): Column | undefined {
 export function ordered(stream: Stream): Column[] {
   const place = (column: Column) => COMMON.indexOf(column.name);
   return [...stream.columns].sort((one, other) => place(one) - place(other));
+}
+
+/** What a filter compares: a column of a stream. */
+export type Compared = Pick<Column, "name" | "type" | "meaning">;
+
+export function comparable(stream: Stream): Compared[] {
+  return ordered(stream).filter((one) => !one.stack);
 }
 
 /** The columns that a table of rows begins with. */

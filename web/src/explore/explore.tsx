@@ -4,7 +4,7 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { streams } from "../api/catalogue";
-import type { Stream } from "../api/columns";
+import { comparable, type Stream } from "../api/columns";
 import type { Row } from "../api/answers";
 import { ApiError } from "../api/problem";
 import { FilterBar } from "../parts/filterbar";
@@ -71,7 +71,7 @@ function OfStream({ stream }: { stream: Stream }) {
           </Link>
         )}
       </header>
-      <FilterBar stream={stream} value={search.where ?? ""} rows={rows.rows} problem={problem} onChange={(where) => change({ where: where || undefined })} />
+      <FilterBar columns={comparable(stream)} value={search.where ?? ""} rows={rows.rows} problem={problem} onChange={(where) => change({ where: where || undefined })} />
       <section className="card">
         <Picture stream={stream} selection={brushed} />
       </section>

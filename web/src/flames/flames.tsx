@@ -4,7 +4,7 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { streams } from "../api/catalogue";
-import { kindOf, type Stream } from "../api/columns";
+import { comparable, kindOf, type Stream } from "../api/columns";
 import { address } from "../api/client";
 import { FilterBar } from "../parts/filterbar";
 import { useAddress } from "../parts/search";
@@ -78,7 +78,7 @@ function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
           </a>
         ))}
       </header>
-      <FilterBar stream={stream} value={search.where ?? ""} onChange={(where) => change({ where: where || undefined })} />
+      <FilterBar columns={comparable(stream)} value={search.where ?? ""} onChange={(where) => change({ where: where || undefined })} />
       <section className="card">
         <FlamePicture stream={stream} query={query} cacheKey={key} difference={compared} live={isLive(search)} />
       </section>

@@ -1,12 +1,11 @@
 import { describe, expect, it } from "vitest";
 
-import type { Stream } from "../api/columns";
 import { also, complete } from "./complete";
 
 const TEXT = "dictionary<values=string, indices=int32, ordered=0>";
-const column = (name: string, type: string) => ({ name, type, unit: "", meaning: "", hex: false, stack: false });
-const stream = { columns: [column("comm", TEXT), column("duration_ns", "uint64"), column("pid", "int32")] } as unknown as Stream;
-const texts = (text: string) => complete(text, text.length, stream, (name) => (name === "comm" ? ["it's", "bash"] : [])).options.map((one) => one.text);
+const column = (name: string, type: string) => ({ name, type, meaning: "" });
+const columns = [column("comm", TEXT), column("duration_ns", "uint64"), column("pid", "int32")];
+const texts = (text: string) => complete(text, text.length, columns, (name) => (name === "comm" ? ["it's", "bash"] : [])).options.map((one) => one.text);
 
 describe("completion follows the filter grammar", () => {
   it("offers columns first, and after and, or, not and a parenthesis", () => {

@@ -1,4 +1,4 @@
-import { type Column, type Stream, kindOf, ordered } from "../api/columns";
+import { type Column, type Compared, kindOf } from "../api/columns";
 
 /** What may come at the cursor of a filter, by its grammar (src/scope_catalogue/where.py). */
 export interface Completion {
@@ -20,9 +20,9 @@ const MEANINGS: Record<string, string> = {
 type Expects = "column" | "operator" | "value" | "joint";
 
 /** Completions for the word before the cursor; `values` are values of columns that were seen in rows. */
-export function complete(text: string, cursor: number, stream: Stream, values: (column: string) => string[]): Completion {
+export function complete(text: string, cursor: number, columns: Compared[], values: (column: string) => string[]): Completion {
   let expects: Expects = "column";
-  let column: Column | undefined;
+  let column: Compared | undefined;
   let place = 0;
   let from = cursor;
   let word = "";
@@ -39,7 +39,7 @@ export function complete(text: string, cursor: number, stream: Stream, values: (
       break;
     }
     if (expects === "column" && found[3] && !["not", "and", "or"].includes(token.toLowerCase())) {
-      column = stream.columns.find((one) => one.name === token) ?? column;
+      column = columns.find((one) => one.name === token) ?? column;
       expects = "operator";
     } else if (expects === "operator" && (found[2] || ["in", "is", "not"].includes(token.toLowerCase()))) {
       expects = token === "(" ? "column" : "value";
@@ -50,12 +50,12 @@ export function complete(text: string, cursor: number, stream: Stream, values: (
       else if (token === ",") expects = "value";
     }
   }
-  const options = offered(expects, stream, column, values).filter(({ text }) => text.toLowerCase().startsWith(word.toLowerCase()) && text !== word);
+  const options = offered(expects, columns, column, values).filter(({ text }) => text.toLowerCase().startsWith(word.toLowerCase()) && text !== word);
   return { from, options: options.slice(0, 30) };
 }
 
-function offered(expects: Expects, stream: Stream, column: Column | undefined, values: (column: string) => string[]) {
-  if (expects === "column") return ordered(stream).filter((one) => !one.stack).map((one) => ({ text: one.name, meaning: one.meaning }));
+function offered(expects: Expects, columns: Compared[], column: Compared | undefined, values: (column: string) => string[]) {
+  if (expects === "column") return columns.map((one) => ({ text: one.name, meaning: one.meaning }));
   if (expects === "joint") return [{ text: "and", meaning: "" }, { text: "or", meaning: "" }];
   if (expects === "value") return column ? values(column.name).map((value) => ({ text: literal(value, column), meaning: "" })) : [];
   const isText = !column || kindOf(column) === "text";

@@ -2,12 +2,14 @@ import { useLingui } from "@lingui/react/macro";
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 
 import type { Row } from "../api/answers";
-import type { Stream } from "../api/columns";
+import type { Compared } from "../api/columns";
 import { complete } from "./complete";
 import "./filterbar.css";
 
 interface Props {
-  stream: Stream;
+  /** What it filters; none: the rows of the page. */
+  label?: string;
+  columns: Compared[];
   value: string;
   onChange: (where: string) => void;
   /** Rows whose values are offered. */
@@ -17,7 +19,7 @@ interface Props {
 }
 
 /** A filter, with what may come next below it. Enter applies it. */
-export function FilterBar({ stream, value, onChange, rows = [], problem }: Props) {
+export function FilterBar({ label, columns, value, onChange, rows = [], problem }: Props) {
   const { t } = useLingui();
   const [text, setText] = useState(value);
   const [cursor, setCursor] = useState<number>();
@@ -30,7 +32,7 @@ export function FilterBar({ stream, value, onChange, rows = [], problem }: Props
     const found = new Set(rows.slice(0, 300).map((row) => row[column]));
     return [...found].filter((one) => one !== null && one !== undefined && !Array.isArray(one)).map(String);
   };
-  const { from, options } = cursor === undefined ? { from: 0, options: [] } : complete(text, cursor, stream, seen);
+  const { from, options } = cursor === undefined ? { from: 0, options: [] } : complete(text, cursor, columns, seen);
   const take = (option: string) => {
     const at = cursor ?? text.length;
     const before = `${text.slice(0, from)}${option} `;
@@ -58,7 +60,7 @@ export function FilterBar({ stream, value, onChange, rows = [], problem }: Props
         ref={input}
         className="mono"
         role="combobox"
-        aria-label={t`Filter`}
+        aria-label={label ?? t`Filter`}
         aria-expanded={options.length > 0}
         aria-controls={id}
         aria-activedescendant={options[chosen] ? `${id}-${chosen}` : undefined}

@@ -8,7 +8,11 @@ export interface Search {
   /** Its end, as ISO 8601; none: now. */
   until?: string;
   machine?: string;
+  /** Instead of one machine: those with these labels, such as `env=prod,zone=a`. */
+  labels?: string;
   task?: string;
+  /** Tasks that were started together. */
+  group?: string;
   where?: string;
   /** The brushed part, see `Selection`. */
   brushed?: string;
@@ -20,14 +24,15 @@ export interface Search {
   zoom?: string;
   pid?: string;
   probe?: string;
+  template?: string;
   next?: string;
   invitation?: string;
   with?: string;
 }
 
 const NAMES: (keyof Search)[] = [
-  "since", "until", "machine", "task", "where", "brushed", "view", "columns", "by", "column", "find", "zoom", "pid",
-  "probe", "next", "invitation", "with",
+  "since", "until", "machine", "labels", "task", "group", "where", "brushed", "view", "columns", "by", "column", "find",
+  "zoom", "pid", "probe", "template", "next", "invitation", "with",
 ]; // prettier-ignore
 
 /** What is kept when the screen changes. */

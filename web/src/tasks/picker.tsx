@@ -17,6 +17,7 @@ const TEXTS = ["comm", "exe", "cgroup", "container"] as const;
 const SHOWN = 12;
 
 interface Props {
+  /** Empty: several, of which no process is listed. */
   machine: string;
   target: Target;
   onChange: (target: Target) => void;
@@ -26,7 +27,8 @@ interface Props {
 export function Picker({ machine, target, onChange }: Props) {
   const { t } = useLingui();
   const [find, setFind] = useState("");
-  const running = useQuery({ ...processes(machine || undefined), enabled: machine !== "" }).data ?? [];
+  const listed = useQuery({ ...processes(machine || undefined), enabled: machine !== "" }).data;
+  const running = machine === "" ? [] : (listed ?? []); // not the ones of the machine before
   const words = find.toLowerCase().split(/\s+/);
   const found = running.filter((one) => words.every((word) => `${one.pid} ${one.comm}`.toLowerCase().includes(word)));
   const hidden = found.length - SHOWN;
@@ -38,11 +40,13 @@ export function Picker({ machine, target, onChange }: Props) {
   };
   return (
     <>
-      <div className="field">
-        <label htmlFor="process">{t`Find a process`}</label>
-        <input id="process" type="search" placeholder={t`name or pid`} value={find} onChange={(event) => setFind(event.target.value)} />
-      </div>
-      <ul className="choices picker" aria-label={t`Processes`}>
+      {machine !== "" && (
+        <div className="field">
+          <label htmlFor="process">{t`Find a process`}</label>
+          <input id="process" type="search" placeholder={t`name or pid`} value={find} onChange={(event) => setFind(event.target.value)} />
+        </div>
+      )}
+      <ul className="choices picker" aria-label={t`Processes`} hidden={found.length === 0}>
         {found.slice(0, SHOWN).map((one) => (
           <li key={one.pid}>
             <button type="button" className="quiet" aria-pressed={target.pid === one.pid} onClick={() => onChange(target.pid === one.pid ? {} : { pid: one.pid })}>
@@ -54,7 +58,7 @@ export function Picker({ machine, target, onChange }: Props) {
         ))}
         {hidden > 0 && <li className="soft">{t`${hidden} hidden`}</li>}
       </ul>
-      <details open={TEXTS.some((name) => target[name])}>
+      <details open={machine === "" || TEXTS.some((name) => target[name])}>
         <summary>
           <Trans>By name, path, cgroup or container</Trans>
         </summary>

@@ -3,44 +3,65 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 
-import { api, data } from "../api/client";
 import { ApiError } from "../api/problem";
 import { includes, me } from "../api/session";
 import { nodes, probes } from "../nodes/nodes.api";
 import { Command } from "../parts/command";
-import { visible } from "../parts/format";
 import { useAddress } from "../parts/search";
-import { Empty, Failed, Shown } from "../parts/states";
+import { Empty, Failed } from "../parts/states";
 import { commandOf, type Value } from "./command";
-import { Options } from "./options";
+import { How } from "./how";
+import { having, readLabels, writeLabels } from "./labels";
+import { Machines } from "./machines";
 import { Picker, type Target } from "./picker";
+import { Probes } from "./probes";
+import { type Group, started } from "./start.api";
+import { Started } from "./started";
 import "./tasks.css";
+import { Templates } from "./templates";
 
-/** Whom to watch, with which probe, how; and the command that does the same. */
+/** Whom to watch, with which probe or template, how; and the command that does the same. */
 export function Start() {
   const { t } = useLingui();
   const [search, change] = useAddress();
   const { data: who } = useQuery(me);
   const machines = useQuery(nodes).data ?? [];
   const node = search.machine ?? machines.find((one) => one.connected)?.machine_id ?? "";
-  const offered = useQuery({ ...probes(node), enabled: machines.length > 0 });
+  const labels = search.labels === undefined ? undefined : readLabels(search.labels);
+  const meant = labels && (search.labels ? having(machines, labels) : []);
+  const asked = meant ? ((meant.find((one) => one.connected) ?? meant[0])?.machine_id ?? node) : node; // whose probes are offered
+  const offered = useQuery({ ...probes(asked), enabled: asked !== "" });
   const [target, setTarget] = useState<Target>(search.pid ? { pid: Number(search.pid) } : {});
   const [options, setOptions] = useState<Record<string, Value>>({});
-  const [where, setWhere] = useState("");
   const [duration, setDuration] = useState("");
+  const [group, setGroup] = useState<Group>();
   const navigate = useNavigate();
   const queries = useQueryClient();
+  const template = search.template;
   const probe = offered.data?.probes.find((one) => one.name === search.probe);
-  const wish = { node: node || null, probe: probe?.name ?? "", target, options, where: where || null, duration: Number(duration) || null };
+  const where = search.where ?? "";
+  const wish = {
+    node: node || null,
+    labels,
+    probe: probe?.name ?? "",
+    template: template || undefined,
+    target,
+    options,
+    where: where || null,
+    duration: Number(duration) || null,
+  };
   const start = useMutation({
-    mutationFn: () => data(api.POST("/api/v1/tasks", { body: wish })),
-    onSuccess: async (task) => {
+    mutationFn: () => started(wish),
+    onSuccess: async (begun) => {
       await queries.invalidateQueries({ queryKey: ["tasks"] });
-      await navigate({ to: "/tasks/$task", params: { task: task.task_id } });
+      if ("task" in begun) await navigate({ to: "/tasks/$task", params: { task: begun.task } });
+      else if (begun.refused.length > 0) setGroup(begun);
+      else await navigate({ to: "/tasks", search: { group: begun.group_id } });
     },
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
+    setGroup(undefined);
     start.mutate();
   };
   if (who && !includes(who.role, "operator")) {
@@ -52,7 +73,8 @@ export function Start() {
       </div>
     );
   }
-  const wrong = start.error instanceof ApiError ? start.error : undefined;
+  const isWhole = (template || probe) && (!meant || meant.length > 0);
+  const hostname = machines.find((one) => one.machine_id === node)?.hostname ?? node;
   return (
     <form className="screen" onSubmit={submit}>
       <header>
@@ -60,73 +82,83 @@ export function Start() {
           <Trans>Start a task</Trans>
         </h1>
       </header>
+      {group && <Started group={group} />}
       <div className="cards">
         <section className="card">
           <h2>
-            <Trans>1. Machine and processes</Trans>
+            <Trans>1. Machines and processes</Trans>
           </h2>
-          <select aria-label={t`Machine`} value={node} onChange={(event) => change({ machine: event.target.value }, true)}>
-            {machines.map((one) => (
-              <option key={one.machine_id} value={one.machine_id}>
-                {visible(one.hostname)} {one.connected ? "" : `(${t`away`})`}
-              </option>
-            ))}
-          </select>
-          <Picker machine={node} target={target} onChange={setTarget} />
+          <Machines
+            nodes={machines}
+            node={node}
+            labels={labels}
+            onNode={(machine) => change({ machine }, true)}
+            onLabels={(given) => {
+              if (given) setTarget((before) => ({ ...before, pid: undefined })); // it is one machine's
+              change({ labels: given && writeLabels(given) }, true);
+            }}
+          />
+          <Picker machine={labels ? "" : node} target={target} onChange={setTarget} />
         </section>
         <section className="card">
           <h2>
-            <Trans>2. Probe</Trans>
+            <Trans>2. Probe or template</Trans>
           </h2>
-          <Shown of={offered} height={300}>
-            {({ probes: all }) => (
-              <div className="choices" role="radiogroup" aria-label={t`Probe`}>
-                {all.map((one) => (
-                  <label key={one.name} className={one.available ? "" : "soft"}>
-                    <input
-                      type="radio"
-                      name="probe"
-                      checked={one.name === probe?.name}
-                      disabled={!one.available}
-                      onChange={() => {
-                        change({ probe: one.name }, true);
-                        setOptions({});
-                      }}
-                    />
-                    <span>
-                      <b>{one.name}</b> {one.meaning}
-                      {!one.available && <em className="bad break"> {visible(one.reason ?? "")}</em>}
-                    </span>
-                  </label>
-                ))}
-              </div>
-            )}
-          </Shown>
+          <div className="row">
+            <button type="button" aria-pressed={template === undefined} onClick={() => change({ template: undefined }, true)}>
+              <Trans>A probe</Trans>
+            </button>
+            <button type="button" aria-pressed={template !== undefined} onClick={() => change({ template: template ?? "" }, true)}>
+              <Trans>A template</Trans>
+            </button>
+          </div>
+          {template === undefined ? (
+            <Probes
+              node={asked}
+              chosen={probe?.name}
+              onChoose={(name) => {
+                change({ probe: name, where: undefined }, true);
+                setOptions({});
+              }}
+            />
+          ) : (
+            <Templates chosen={template} onChoose={(name) => change({ template: name }, true)} />
+          )}
         </section>
         <section className="card">
           <h2>
             <Trans>3. How</Trans>
           </h2>
-          {probe ? <Options probe={probe} values={options} onChange={setOptions} problem={wrong} /> : <p className="soft">{t`Choose a probe.`}</p>}
-          <div className="field">
-            <label htmlFor="where">{t`Only rows that meet a filter; empty: all`}</label>
-            <input id="where" value={where} placeholder="ret < 0 and duration > 1ms" maxLength={4096} onChange={(event) => setWhere(event.target.value)} />
-            <span className="bad">{wrong?.of("where")}</span>
-          </div>
+          {template !== undefined ? (
+            <p className="soft">
+              <Trans>A template has its own options and filters.</Trans>
+            </p>
+          ) : probe ? (
+            <How
+              probe={probe}
+              options={options}
+              where={where}
+              onOptions={setOptions}
+              onWhere={(given) => change({ where: given || undefined }, true)}
+              problem={start.error instanceof ApiError ? start.error : undefined}
+            />
+          ) : (
+            <p className="soft">{t`Choose a probe.`}</p>
+          )}
           <div className="field">
             <label htmlFor="duration">{t`Duration in seconds; empty: until it is stopped`}</label>
             <input id="duration" type="number" min="1" max="316224000" value={duration} onChange={(event) => setDuration(event.target.value)} />
           </div>
           {start.error && <Failed error={start.error} />}
-          <button type="submit" className="primary" disabled={!probe || start.isPending}>
+          <button type="submit" className="primary" disabled={!isWhole || start.isPending}>
             {start.isPending ? t`Starting …` : t`Start`}
           </button>
-          {probe && (
+          {isWhole && (
             <>
               <h2>
                 <Trans>The same on the command line</Trans>
               </h2>
-              <Command text={commandOf({ ...wish, node: machines.find((one) => one.machine_id === node)?.hostname ?? node })} />
+              <Command text={commandOf({ ...wish, node: hostname })} />
             </>
           )}
         </section>

@@ -14,6 +14,18 @@ export const allTasks = queryOptions({
   refetchInterval: 5000,
 });
 
+export const templates = queryOptions({
+  queryKey: ["templates"],
+  queryFn: async ({ signal }) => (await data(api.GET("/api/v1/templates", { signal }))).templates,
+});
+
+export const tasksOfGroup = (id: string) =>
+  queryOptions({
+    queryKey: ["tasks", "group", id],
+    queryFn: async ({ signal }) => (await data(api.GET("/api/v1/groups/{group_id}", { params: { path: { group_id: id } }, signal }))).tasks,
+    refetchInterval: 5000,
+  });
+
 export const oneTask = (id: string) =>
   queryOptions({
     queryKey: ["tasks", id],
