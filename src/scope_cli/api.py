@@ -513,6 +513,25 @@ class ProbeColumn(TypedDict):
     meaning: str
 
 
+class Process(TypedDict):
+    """A process."""
+
+    pid: int
+    start_ns: int
+    parent_pid: int | None
+    parent_start_ns: int | None
+    comm: str | None
+    exe: str | None
+    cmdline: list[str] | None
+    container: str | None
+    started: str | None
+    ended: str | None
+    exit_code: int | None
+    signal: int | None
+    on_cpu_ns: int | None
+    run_queue_ns: int | None
+
+
 class Refreshing(TypedDict):
     """A refresh token."""
 
@@ -637,6 +656,7 @@ class Tokens(TypedDict):
     refresh_token: str
     expires_in: int
     token_type: str
+    csrf_cookie: str
 
 
 class User(TypedDict):
@@ -881,6 +901,17 @@ class ProbeStream(TypedDict):
     mode: str
     columns: list[ProbeColumn]
     schema_fingerprint: str
+
+
+class Processes(TypedDict):
+    """The processes of a machine, the oldest first."""
+
+    machine_id: str
+    since: str
+    until: str
+    processes: list[Process]
+    complete: bool
+    not_recorded: list[str]
 
 
 class Server(TypedDict):
@@ -1390,6 +1421,13 @@ class Api(ABC):
     ) -> Why:
         """Where the wall time of a process went: a sentence first, then by thread, call, file and page faults."""
         answer: Why = self.get("why", since=since, until=until, pid=pid, machine=machine, start=start)
+        return answer
+
+    def get_processes(
+        self, *, since: str | None = None, until: str | None = None, machine: str | None = None
+    ) -> Processes:
+        """The processes of a machine that ran, began or ended in a window of time, and their parents."""
+        answer: Processes = self.get("processes", since=since, until=until, machine=machine)
         return answer
 
     def get_states(

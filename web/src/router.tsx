@@ -47,6 +47,7 @@ const screens = [
   createRoute({ getParentRoute: () => inside, path: "/", component: lazyRouteComponent(() => import("./overview/overview"), "Overview") }),
   createRoute({ getParentRoute: () => inside, path: "/nodes", component: lazyRouteComponent(() => import("./nodes/nodes"), "Nodes") }),
   createRoute({ getParentRoute: () => inside, path: "/nodes/$node", component: lazyRouteComponent(() => import("./nodes/node"), "OneNode") }),
+  createRoute({ getParentRoute: () => inside, path: "/processes", component: lazyRouteComponent(() => import("./processes/processes"), "Processes") }),
   createRoute({ getParentRoute: () => inside, path: "/start", component: lazyRouteComponent(() => import("./tasks/start"), "Start") }),
   createRoute({ getParentRoute: () => inside, path: "/tasks", component: lazyRouteComponent(() => import("./tasks/tasks"), "Tasks") }),
   createRoute({ getParentRoute: () => inside, path: "/tasks/$task", component: lazyRouteComponent(() => import("./tasks/task"), "OneTask") }),

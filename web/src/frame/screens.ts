@@ -6,6 +6,7 @@ import type { Role } from "../api/session";
 export const SCREENS = [
   { to: "/", name: msg`Overview`, role: "viewer" },
   { to: "/nodes", name: msg`Nodes`, role: "viewer" },
+  { to: "/processes", name: msg`Processes`, role: "viewer" },
   { to: "/tasks", name: msg`Tasks`, role: "viewer" },
   { to: "/explore", name: msg`Explore`, role: "viewer" },
   { to: "/why", name: msg`Why`, role: "viewer" },

@@ -16,7 +16,10 @@ export function Processes({ machine }: { machine: string }) {
   return (
     <section className="card">
       <h2>
-        <Trans>Processes</Trans>
+        <Trans>Processes</Trans>{" "}
+        <Link to="/processes" search={{ machine }} className="soft">
+          <Trans>as a tree</Trans>
+        </Link>
       </h2>
       <Shown of={found} height={300}>
         {(all) =>

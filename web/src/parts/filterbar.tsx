@@ -1,5 +1,6 @@
 import { useLingui } from "@lingui/react/macro";
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 
 import type { Row } from "../api/answers";
 import type { Compared } from "../api/columns";
@@ -36,10 +37,12 @@ export function FilterBar({ label, columns, value, onChange, rows = [], problem 
   const take = (option: string) => {
     const at = cursor ?? text.length;
     const before = `${text.slice(0, from)}${option} `;
-    setText(before + text.slice(at).trimStart());
-    setCursor(before.length);
-    setChosen(-1);
-    requestAnimationFrame(() => input.current?.setSelectionRange(before.length, before.length));
+    flushSync(() => {
+      setText(before + text.slice(at).trimStart());
+      setCursor(before.length);
+      setChosen(-1);
+    });
+    input.current?.setSelectionRange(before.length, before.length); // at once: who types fast has typed on already
   };
   const press = (event: KeyboardEvent) => {
     const option = options[chosen];

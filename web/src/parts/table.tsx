@@ -15,12 +15,12 @@ interface Props<T> {
   keyOf: (row: T, number: number) => string | number;
 }
 
-/** A table of few rows, all in the page; one that is wider than its place is scrolled there. */
+/** A table of few rows, all in the page; one that is wider than its place is scrolled there, by keys, too. */
 export function Table<T>({ rows, fields, keyOf }: Props<T>) {
   const shown = fields.filter((field) => field !== false);
   const look = ({ number, className = "" }: Field<T>) => `${number ? "number " : ""}${className}`.trim() || undefined;
   return (
-    <div className="scroll">
+    <div className="scroll" tabIndex={0}>
       <table className="plain">
         {shown.some((field) => field.name) && (
           <thead>

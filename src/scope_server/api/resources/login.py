@@ -139,7 +139,9 @@ async def who_am_i(call: Call) -> Me:
 
 
 def _tokens(pair: Pair) -> Tokens:
-    return Tokens(access_token=pair.access_token, refresh_token=pair.refresh_token, expires_in=pair.expires_s)
+    return Tokens(
+        access_token=pair.access_token, refresh_token=pair.refresh_token, expires_in=pair.expires_s, csrf_cookie=""
+    )
 
 
 def _in_cookies(call: Call, pair: Pair) -> Tokens:

@@ -15,6 +15,7 @@ from scope_server.api.routing.models import PID, Answer, NodeName, Recorded, Who
 from scope_server.api.routing.rates import WORK
 from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import UnknownThing
+from scope_server.store.answers.asked import Asked, Found, found
 from scope_server.store.answers.why import (
     CALLS,
     DISKS,
@@ -26,9 +27,6 @@ from scope_server.store.answers.why import (
     SYSCALLS,
     THREADS,
     WALL,
-    Asked,
-    Found,
-    found,
 )
 from scope_server.store.reading.selection import Selection
 from scope_views.why import Call as BlockedCall

@@ -530,6 +530,27 @@ WHERE machine = %(machine)s AND pid = %(pid)s AND (%(start_ns)s::bigint IS NULL 
 ORDER BY start_ns DESC
 LIMIT 1;
 
+-- name: processes_and_parents
+-- A parent is known by its pid alone: of those with this pid, it is the newest that began before its child.
+WITH RECURSIVE found (id, pid, start_ns, parent_pid, parent_start_ns) AS (
+    SELECT p.id, p.pid, p.start_ns, p.parent_pid, (
+        SELECT max(q.start_ns) FROM store.processes q
+        WHERE q.pid = NULLIF(p.parent_pid, 0) AND q.start_ns < p.start_ns AND q.machine = p.machine)
+    FROM unnest(%(pids)s::bigint[], %(starts)s::bigint[]) w (pid, start_ns)
+    JOIN store.processes p USING (pid, start_ns)
+    WHERE p.machine = %(machine)s
+    UNION
+    SELECT p.id, p.pid, p.start_ns, p.parent_pid, (
+        SELECT max(q.start_ns) FROM store.processes q
+        WHERE q.pid = NULLIF(p.parent_pid, 0) AND q.start_ns < p.start_ns AND q.machine = p.machine)
+    FROM found c JOIN store.processes p ON p.pid = c.parent_pid AND p.start_ns = c.parent_start_ns
+    WHERE p.machine = %(machine)s
+)
+SELECT f.pid, f.start_ns, f.parent_pid, f.parent_start_ns, p.exe, p.cmdline, p.container,
+       (SELECT booted FROM store.machines WHERE id = %(machine)s) AS booted
+FROM found f JOIN store.processes p USING (id)
+ORDER BY f.start_ns, f.pid;
+
 -- name: tasks_of_batches
 SELECT b.id, t.task_id::text AS task_id
 FROM store.batches b JOIN store.runs r ON r.id = b.run JOIN store.tasks t ON t.id = r.task

@@ -1,0 +1,24 @@
+/** Opens the tree of processes, takes the picture that the watched program waits for, and waits for its child's end. */
+import { existsSync } from "node:fs";
+
+import { faults, settled, wide } from "./page.mjs";
+
+export default async function ({ given, open, tell }) {
+  const { page, wrong } = await open();
+  await page.goto(`${given.base}/processes?since=2m&find=${given.find}`);
+  await settled(page);
+  const waited = !existsSync(given.begin);
+  await page.screenshot({ path: given.begin });
+  const row = (name) => page.locator("tbody tr").filter({ has: page.locator(`[title*="${name}"]`) });
+  const told = async (name) => ({
+    cells: await row(name).locator("td").allInnerTexts(),
+    indent: await row(name).locator(".branch").evaluate((branch) => parseInt(branch.style.paddingInlineStart)),
+  });
+  await row(given.child).locator("td:nth-child(4):has-text('3')").waitFor();
+  const [parent, child] = [await told(given.parent), await told(given.child)];
+  await page.screenshot({ path: `${given.pictures}/processes-of-one-${given.theme}.png`, fullPage: true });
+  const faulty = await faults(page);
+  await row(given.parent).locator("button[aria-expanded]").click();
+  const closed = await row(given.child).count();
+  tell({ waited, parent, child, closed, faults: faulty, wide: await wide(page), wrong });
+}
