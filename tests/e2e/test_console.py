@@ -25,6 +25,7 @@ from scope_cli.errors import CommandError
 WORKLOAD = "import os, time\nwhile True:\n    [os.getppid() for _ in range(50)]\n    time.sleep(0.03)\n"
 SLOWED = Path(__file__).with_name("slowed_llama.py")
 WAITS = Path(__file__).with_name("waits.py")
+STORM = "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nfor _ in range(200_003): os.getppid()\n"
 HOSTILE = [
     "<img src=x onerror=window.ran=1>",
     "\u202egpj.exe\u2066\x1b[2J",
@@ -284,17 +285,29 @@ def test_a_trace_is_handed_to_perfetto(browser: Browser) -> None:
 
 def test_annotations_and_losses_are_on_charts(up: Up, browser: Browser) -> None:
     """On a heatmap and on lines: where they happened, with their texts under the pointer."""
-    text = f"step {uuid.uuid4().hex[:6]}"
-    now = datetime.now(UTC)
-    times = {"time": (now - timedelta(minutes=4)).isoformat(), "until": (now - timedelta(minutes=2)).isoformat()}
-    up.client.post("annotations", body={"text": text, **times})
-    found = browser.run(
-        "marks", since=(now - timedelta(minutes=6)).isoformat(), until=now.isoformat(), **browser.person("viewer")
-    )
+    losses = _lost(up)
+    begun, ended = (datetime.fromisoformat(losses[0][name]) for name in ("since", "until"))
+    middle = begun + (ended - begun) / 2
+    text, around = f"step {uuid.uuid4().hex[:6]}", timedelta(minutes=3)
+    up.client.post("annotations", body={"text": text, "time": begun.isoformat(), "until": ended.isoformat()})
+    window = {"since": (middle - around).isoformat(), "until": (middle + around).isoformat()}
+    found = browser.run("marks", **window, **browser.person("viewer"))
     assert [screen["keys"] for screen in found] == [["not all was recorded", "annotations"]] * 2
     for screen in found:
         assert f"● {text}" in screen["told"]
-        assert "⚠ 71 buffer_full" in screen["told"]
+        assert f"⚠ {losses[0]['count']:,} ring_full (ring, " in screen["told"], (screen, losses)
+
+
+def _lost(up: Up) -> list[Any]:
+    """What the kernel lost of a task, whose ring was too small for its events."""
+    told = PICTURES / "storm.told"
+    with stopped([sys.executable, "-c", STORM], told) as pid:
+        task = _started(up, pid, "syscalls", "-o", "ring_bytes=4096")
+        os.kill(pid, signal.SIGCONT)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert up.scope("stop", task).returncode == 0
+    until(lambda: all(each["under_way"] == 0 for each in up.client.get("tasks", task)["streams"]))
+    return [one for one in up.client.get("losses", stream="syscall")["losses"] if one["task_id"] == task]
 
 
 def test_each_role(browser: Browser) -> None:

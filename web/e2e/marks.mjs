@@ -1,4 +1,4 @@
-/** What a heatmap and a chart show of an annotation, and of a loss which is made up here, from the third minute on. */
+/** What a heatmap and a chart show of an annotation and a loss in the middle of a window. */
 import { settled } from "./page.mjs";
 
 const appears = (page, chart) =>
@@ -9,12 +9,9 @@ const appears = (page, chart) =>
 
 export default async function ({ given, open, tell }) {
   const { page } = await open();
-  const at = (minutes) => new Date(Date.parse(given.since) + minutes * 60_000).toISOString();
-  const loss = { stream: "syscall_summary", reason: "buffer_full", place: "kernel", hostname: "here", count: 71, since: at(2.5), until: at(3.5), task_id: "0", run_id: "0" };
-  await page.route("**/api/v1/losses?*", (route) => route.fulfill({ json: { losses: [loss], more: false } }));
   const window = `since=${encodeURIComponent(given.since)}&until=${encodeURIComponent(given.until)}`;
   for (const [address, chart, told] of [
-    [`/explore/syscall_summary?${window}`, ".heatmap", ".heat-told"],
+    [`/explore/syscall?${window}`, ".heatmap", ".heat-told"],
     [`/?${window}`, ".chart .u-over", ".tooltip"],
   ]) {
     await page.goto(given.base + address);
@@ -24,7 +21,7 @@ export default async function ({ given, open, tell }) {
     await settled(page);
     const axis = chart === ".heatmap" ? 72 : 0;
     let text = "";
-    while (!text.includes("●")) {
+    while (!text.includes("●") || !text.includes("⚠")) {
       const box = await page.locator(chart).first().boundingBox(); // none while a chart is made again
       if (box) await page.mouse.move(box.x + axis + (box.width - axis) / 2, box.y + box.height / 2);
       await page.waitForTimeout(200);
