@@ -171,7 +171,7 @@ def test_scope_leaves_itself_out(up: Up) -> None:
         (["stop", "nonsense"], 2, "no active task's id begins with 'nonsense'"),
         (["events", "nonsense"], 1, "there is no stream 'nonsense'; there are: "),
         (["events", "exce"], 1, "there is no stream 'exce' (did you mean 'exec'?); there are: "),
-        (["events", "exec", "--where", "pd = 1"], 2, "where, character 1: no column 'pd' (did you mean 'pid'"),
+        (["events", "exec", "--where", "pidd = 1"], 2, "where, character 1: no column 'pidd' (did you mean 'pid'"),
         (["events", "exec", "--where", "pid = x"], 2, "where, character 7: pid takes a whole number, not 'x'"),
         (["events", "exec", "--where", "pid"], 2, "where, at its end: after 'pid' one of"),
         (["events", "exec", "--since", "yesterday"], 2, "'yesterday' is not a time; write -5m"),
