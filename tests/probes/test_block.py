@@ -148,8 +148,11 @@ def test_a_failed_request_says_so(record: Record, disk: str, tmp_path: Path) -> 
         "import mmap, os, sys\ndisk = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)\nmemory = mmap.mmap(-1, 4096)\n"
         "for n in range(7):\n    try: os.preadv(disk, [memory], (2 << 20) + 65536 * n)\n    except OSError: pass"
     )
-    rows = of(record("block", python(script, disk)).rows("block"), disk, "read")
-    assert [row["failed"] for row in rows] == [1] * 7
+    recording = record("block", python(script, disk))
+    rows = of(recording.rows("block"), disk, "read")
+    lost = sum(recording.accounts["block"].lost.values())  # such as runs that the kernel left out on a busy machine
+    assert {row["failed"] for row in rows} == {1}
+    assert len(rows) <= 7 <= len(rows) + lost
 
 
 def test_a_flush_belongs_to_the_process(record: Record, disk: str) -> None:

@@ -20,6 +20,7 @@ from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.memberships import Memberships
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.target import Target
+from scope_bpf.code.proc import TICK_NS, stat_of
 from scope_bpf.containers.containers import Containers, cgroups_of
 from scope_bpf.containers.paths import unified
 from scope_bpf.host import cgroup_root
@@ -131,6 +132,24 @@ def test_a_container_whose_engine_forgets_it(tmp_path: Path, name: str) -> None:
         "web-768c6f9745-mn4bb",
         "shop",
     )
+
+
+def test_a_process_that_has_ended_stays_in_its_container(tmp_path: Path, name: str) -> None:
+    """A row that was added up before its process got into a container may come last: it does not take it out again."""
+    memberships, root = Memberships(Containers()), cgroup_root()
+    assert root
+    outside = root.stat().st_ino
+    with memberships.watch:
+        with Container(tmp_path, name, "read go < /gate", **OF_CRI) as container:
+            os.mkfifo(container.bundle / "rootfs/gate")
+            container.start()
+            pid, start_ns = container.pid, stat_of(container.pid).start_ticks * TICK_NS
+            inside = (root / unified(cgroups_of(pid)).strip("/")).stat().st_ino
+            lives = [memberships.last(pid, start_ns, id_) for id_ in (outside, inside, outside)]
+            (container.bundle / "rootfs/gate").write_text("go\n")
+        ended = [memberships.last(pid, start_ns, id_) for id_ in (outside, inside)]
+        assert memberships.of(pid, start_ns, outside).container_id == ""
+    assert [found.container_name for found in lives + ended] == ["web"] * 5
 
 
 def test_new_cgroups_are_looked_at_at_once() -> None:

@@ -65,7 +65,7 @@ class Describer:
             self._ask_again()
 
     def _describe(self, pid: int, start_ns: int, cgroup_id: int) -> None:
-        belongs = self.memberships.of(pid, start_ns, cgroup_id)
+        belongs = self.memberships.last(pid, start_ns, cgroup_id)
         process = described_in_proc(pid, start_ns) if self._reads_proc else None
         if process or belongs.cgroup:
             self._keep(_with(process or record_pb2.Process(pid=pid, start_ns=start_ns), belongs))
@@ -80,7 +80,7 @@ class Describer:
     def _ask_again(self) -> None:
         """Describes processes again whose containers have got names since: engines may tell them later."""
         for (pid, start_ns), (cgroup_id, before, until) in list(self._unnamed.items()):
-            belongs = self.memberships.of(pid, start_ns, cgroup_id)
+            belongs = self.memberships.last(pid, start_ns, cgroup_id)
             if belongs != before:
                 self._keep(_with(record_pb2.Process(pid=pid, start_ns=start_ns), belongs))
             if belongs.is_whole or time.monotonic() > until:

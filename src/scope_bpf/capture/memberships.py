@@ -16,6 +16,7 @@ from scope_bpf.host import has_host_pids
 from scope_catalogue.stream import OF_PROCESS, PROCESS_KEYS
 
 _MOST_KNOWN = 65_536  # processes
+_ENDED = "ZX"  # states in which a process is in no cgroup any more, though its parent has not asked for its status
 _NOTHING = Membership()
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -36,9 +37,31 @@ class Memberships:
         self._reads_proc = has_host_pids()  # in another pid namespace, the rows' pids differ from /proc
         self._lock = threading.Lock()
         self._texts: OrderedDict[tuple[int, int, int], str] = OrderedDict()  # of /proc/PID/cgroup
+        self._inside: OrderedDict[tuple[int, int], str] = OrderedDict()  # the same, of processes in containers
 
     def of(self, pid: int, start_ns: int, cgroup_id: int) -> Membership:
-        """What a process belongs to; it may have ended."""
+        """What a process belongs to while it is in a cgroup; it may have ended."""
+        text = self._text(pid, start_ns, cgroup_id)
+        return self._containers.of(text) if text else _NOTHING
+
+    def last(self, pid: int, start_ns: int, cgroup_id: int) -> Membership:
+        """What a process belongs to now, or belonged to when it ended; `cgroup_id` is that of a row.
+
+        A row that adds up may come after rows of later places: a process that has ended stays in its container.
+        """
+        lives, path = self._read(pid, start_ns), self.watch.path(cgroup_id)
+        has_moved = lives and path and unified(lives) != path
+        text = lives if has_moved else self._text(pid, start_ns, cgroup_id)
+        found = self._containers.of(text) if text else _NOTHING
+        with self._lock:
+            if text and found.container_id:
+                self._inside[pid, start_ns] = text
+                if len(self._inside) > _MOST_KNOWN:
+                    self._inside.popitem(last=False)
+            before = None if lives or found.container_id else self._inside.get((pid, start_ns))
+        return self._containers.of(before) if before else found
+
+    def _text(self, pid: int, start_ns: int, cgroup_id: int) -> str:
         key = pid, start_ns, cgroup_id
         with self._lock:
             text = self._texts.get(key)
@@ -47,23 +70,22 @@ class Memberships:
             alone = f"0::{path}\n"
             if path and (unified(text) != path or self._containers.of(alone).is_whole):
                 text = alone  # it has ended, or has moved since; or the watch has found its container already
-            if not text:
-                return _NOTHING
-            with self._lock:
-                self._texts[key] = text
-                if len(self._texts) > _MOST_KNOWN:
-                    self._texts.popitem(last=False)
-        return self._containers.of(text)
+            if text:
+                with self._lock:
+                    self._texts[key] = text
+                    if len(self._texts) > _MOST_KNOWN:
+                        self._texts.popitem(last=False)
+        return text
 
     def _read(self, pid: int, start_ns: int) -> str | None:
         if not self._reads_proc:
             return None
         try:
-            text = cgroups_of(pid)
-            lives = stat_of(pid).start_ticks == start_ns // TICK_NS
+            text, stat = cgroups_of(pid), stat_of(pid)
         except OSError:
             return None
-        return text if lives else None
+        ended = stat.state in _ENDED or stat.start_ticks != start_ns // TICK_NS
+        return None if ended else text
 
     def joined(self, batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
         """A batch with more columns: of these names, those that stand for what is known of the rows' processes.
