@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -58,13 +59,11 @@ class Standby:
 
     def pause(self) -> None:
         """Stops all its processes: it takes connections, and answers nothing."""
-        for pid in processes_in(self._data):
-            os.kill(pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Lets them go on."""
-        for pid in processes_in(self._data):
-            os.kill(pid, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def hold(self) -> None:
         """From now on it replays nothing more."""
@@ -83,6 +82,11 @@ class Standby:
         assert written
         while not self._run("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", written[0]):
             pass
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in processes_in(self._data):
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(pid, number)
 
     def _run(self, statement: str, *values: Any) -> Any:
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
