@@ -151,7 +151,7 @@ second.run("cp", "-r", str(FOLDER / "authority"), "/var/lib/scope-server/authori
 first.serve(PROGRAM, "server")
 other = second.serve(PROGRAM, "server")
 first.run("nginx", "-t")
-first.serve("nginx", "-g", "daemon off;")
+front = first.serve("nginx", "-g", "daemon off;")
 for each in (first, second):
     until(f"the server on {each.name}", lambda each=each: json_of(each, "nodes") == [])
 
@@ -183,4 +183,6 @@ seen["books"] = [
     for task in curl(agents[0], "/api/v1/tasks", "--header", f"Authorization: Bearer {token}")["tasks"]
     for books in task["streams"]
 ]
+front.terminate()  # it ends its workers, which its own death would leave
+front.wait(60)
 print(json.dumps(seen))
