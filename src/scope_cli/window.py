@@ -19,10 +19,11 @@ def add_filter(parser: argparse.ArgumentParser, example: str) -> None:
 
 def filter_of(arguments: argparse.Namespace) -> str | None:
     """The filter that --where and --container are together; None: neither was given."""
+    where: str | None = arguments.where
     if arguments.container is None:
-        return arguments.where  # type: ignore[no-any-return]
+        return where
     quoted = "'" + arguments.container.replace("'", "''") + "'"
-    return f"({arguments.where}) and container = {quoted}" if arguments.where else f"container = {quoted}"
+    return f"({where}) and container = {quoted}" if where else f"container = {quoted}"
 
 
 def add_window(parser: argparse.ArgumentParser) -> None:
