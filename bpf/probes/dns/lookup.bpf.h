@@ -12,15 +12,6 @@ struct lookup_frame {
 	__u64 result; /* address of the pointer to the list of answers */
 };
 
-struct dns_thread {
-	struct scope_thread thread;
-	struct scope_calls calls;
-	struct lookup_frame frames[LOOKUP_DEPTH];
-};
-
-SCOPE_THREADS(struct dns_thread);
-SCOPE_CALLS(struct dns_thread, struct lookup_frame);
-
 /* struct addrinfo in netdb.h of glibc and musl, on 64 bits. */
 struct lookup_answer {
 	__s32 flags;
@@ -52,19 +43,20 @@ struct {
 	__type(value, struct lookup);
 } lookups SEC(".maps");
 
-/* While a row is made: no interrupt makes another one. */
-struct lookup_scratch {
-	struct lookup lookup;
-	struct dns_lookup_event event;
-	char name[NAME_BYTES];
+/* What is composed is kept by thread, not by CPU: a thread may lose its CPU while a uprobe's program runs. */
+struct dns_thread {
+	struct scope_thread thread;
+	struct scope_calls calls;
+	struct lookup_frame frames[LOOKUP_DEPTH];
+	struct lookup lookup; /* that begins */
+	struct {	      /* the row of one that returns */
+		struct dns_lookup_event event;
+		char name[NAME_BYTES];
+	} made;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct lookup_scratch);
-} lookup_scratches SEC(".maps");
+SCOPE_THREADS(struct dns_thread);
+SCOPE_CALLS(struct dns_thread, struct lookup_frame);
 
 /* The innermost running call of a thread, or NULL. */
 static __always_inline struct lookup *running_lookup(struct task_struct *task)
@@ -79,20 +71,12 @@ static __always_inline struct lookup *running_lookup(struct task_struct *task)
 	return lookup;
 }
 
-static __always_inline struct lookup_scratch *lookup_scratch(void)
-{
-	__u32 number = 0;
-
-	return bpf_map_lookup_elem(&lookup_scratches, &number);
-}
-
 /* getaddrinfo(name, service, hints, result) */
 SEC("uprobe")
 int dns_lookup_enter(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
-	struct lookup_scratch *scratch = lookup_scratch();
 	__u64 args[CALL_ARGUMENTS] = {};
 	struct dns_thread *thread;
 	struct lookup_frame *frame;
@@ -103,13 +87,13 @@ int dns_lookup_enter(struct pt_regs *ctx)
 	long length;
 
 	thread = calling_thread(task, number, stream_dns_lookup);
-	if (!thread || !scratch)
+	if (!thread)
 		return 0;
 	frame = enter_call(ctx, thread, number, stream_dns_lookup);
 	if (!frame)
 		return 0;
 	read_entry(ctx, &entry, args, LOOKUP_ARGUMENTS);
-	lookup = &scratch->lookup;
+	lookup = &thread->lookup;
 	length = args[0] ? bpf_probe_read_user_str(lookup->name, sizeof(lookup->name), (void *)args[0]) : 1;
 	lookup->length = length > 0 ? length - 1 : 0;
 	if (length <= 0)
@@ -155,7 +139,6 @@ int dns_lookup_return(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct dns_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	struct lookup_scratch *scratch = lookup_scratch();
 	__u64 now_ns = bpf_ktime_get_boot_ns();
 	struct dns_lookup_event *event;
 	struct lookup_frame *frame;
@@ -163,7 +146,7 @@ int dns_lookup_return(struct pt_regs *ctx)
 	struct lookup *lookup;
 	__u32 length;
 
-	if (!thread || !scratch)
+	if (!thread)
 		return 0;
 	key.tid = task->pid;
 	frame = leave_call(ctx, thread, bpf_get_attach_cookie(ctx));
@@ -171,7 +154,7 @@ int dns_lookup_return(struct pt_regs *ctx)
 	lookup = frame ? bpf_map_lookup_elem(&lookups, &key) : NULL;
 	if (!lookup)
 		return 0;
-	event = &scratch->event;
+	event = &thread->made.event;
 	length = lookup->length;
 	event->duration_ns = now_ns - frame->call.entered_ns;
 	event->family = lookup->family;
@@ -183,7 +166,7 @@ int dns_lookup_return(struct pt_regs *ctx)
 	__builtin_memset(&event->answer, 0, sizeof(event->answer));
 	if (!event->failed)
 		read_first(frame->result, &event->answer);
-	__builtin_memcpy(scratch->name, lookup->name, NAME_BYTES);
+	__builtin_memcpy(thread->made.name, lookup->name, NAME_BYTES);
 	bpf_map_delete_elem(&lookups, &key);
 	barrier_var(length);
 	if (length < NAME_BYTES)
