@@ -44,6 +44,16 @@ struct scope_owner {
 /* Set by user space while an iter program settles: 1 if the trace ends, so that all rows are due. */
 bool scope_settles_all SEC(".data.settle");
 
+/* The socket that an iterator over open files visits; NULL: it is another file, or the end. */
+static __always_inline struct sock *scope_visited_socket(struct bpf_iter__task_file *ctx)
+{
+	struct file *file = ctx->file;
+	struct socket *socket;
+
+	socket = file ? bpf_sock_from_file(file) : NULL;
+	return socket ? socket->sk : NULL;
+}
+
 /* The value of a socket, made if there is none; another CPU may be making it now. NULL: no memory. */
 static __always_inline void *scope_new_socket(void *map, struct sock *socket)
 {

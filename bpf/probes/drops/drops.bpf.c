@@ -56,16 +56,10 @@ SEC("iter/task_file")
 int drops_find(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct file *file = ctx->file;
 	struct scope_owner *owner;
-	struct socket *socket;
-	struct sock *sk;
+	struct sock *sk = scope_visited_socket(ctx);
 
-	if (!task || !file)
-		return 0;
-	socket = bpf_sock_from_file(file);
-	sk = socket ? socket->sk : NULL;
-	if (!sk)
+	if (!task || !sk)
 		return 0;
 	owner = scope_new_socket(&sockets, sk);
 	if (owner && owner->state == SCOPE_OWNER_UNKNOWN)

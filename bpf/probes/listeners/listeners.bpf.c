@@ -103,16 +103,10 @@ SEC("iter/task_file")
 int listeners_settle(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct file *file = ctx->file;
 	struct listening *listener;
-	struct socket *socket;
-	struct sock *sk;
+	struct sock *sk = scope_visited_socket(ctx);
 
-	if (!task || !file)
-		return 0;
-	socket = bpf_sock_from_file(file);
-	sk = socket ? socket->sk : NULL;
-	if (!sk || sk->sk_protocol != IPPROTO_TCP || sk->__sk_common.skc_state != TCP_LISTEN)
+	if (!task || !sk || sk->sk_protocol != IPPROTO_TCP || sk->__sk_common.skc_state != TCP_LISTEN)
 		return 0;
 	listener = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!listener)

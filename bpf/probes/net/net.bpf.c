@@ -303,16 +303,10 @@ SEC("iter/task_file")
 int net_settle(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct file *file = ctx->file;
 	struct net_connection *connection;
-	struct socket *socket;
-	struct sock *sk;
+	struct sock *sk = scope_visited_socket(ctx);
 
-	if (!task || !file)
-		return 0;
-	socket = bpf_sock_from_file(file);
-	sk = socket ? socket->sk : NULL;
-	if (!sk || !is_tcp(sk) || !is_open(sk->__sk_common.skc_state))
+	if (!task || !sk || !is_tcp(sk) || !is_open(sk->__sk_common.skc_state))
 		return 0;
 	connection = connection_of(sk);
 	if (!connection)

@@ -54,17 +54,11 @@ SEC("iter/task_file")
 int udp_find(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct file *file = ctx->file;
 	struct udp_socket found = {};
-	struct socket *socket;
-	struct sock *sk;
+	struct sock *sk = scope_visited_socket(ctx);
 	__u64 cookie;
 
-	if (!task || !file)
-		return 0;
-	socket = bpf_sock_from_file(file);
-	sk = socket ? socket->sk : NULL;
-	if (!sk || !is_udp(sk))
+	if (!task || !sk || !is_udp(sk))
 		return 0;
 	cookie = bpf_get_socket_cookie(sk);
 	scope_own(&found.owner, task);
