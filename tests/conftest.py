@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from tests import previous_release, timescale
+from tests.crashes import pytest_configure, pytest_terminal_summary  # noqa: F401  # hooks
 from tests.distribution import pytest_xdist_make_scheduler  # noqa: F401  # a hook of pytest-xdist
 
 from scope_bpf.capture.doctor import examine
