@@ -2,10 +2,11 @@
 """Makes src/scope_bpf/probes/syscalls/table.py, the names of Linux's system calls, from Debian's linux-libc-dev.
 
 One package has the headers of all architectures, made from the kernel's own tables
-(arch/x86/entry/syscalls/syscall_64.tbl, scripts/syscall.tbl). Numbers are never reused, so the table of the newest
-kernel names the calls of every older one. (One moved before its first release: 54233a425403 ("uretprobe: change syscall
-number, again", 6.11) put x86-64's uretprobe at 335.) The headers have every call of the two architectures, so no
-call is added by hand. `check` refuses an incomplete package.
+(arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl, scripts/syscall.tbl, arch/arm/tools/syscall.tbl). The 32-bit
+tables are those of i386 and of ARM's EABI, whose programs run on x86-64 and arm64. Numbers are never reused, so the
+table of the newest kernel names the calls of every older one. (One moved before its first release: 54233a425403
+("uretprobe: change syscall number, again", 6.11) put x86-64's uretprobe at 335.) The headers have every call of the
+architectures, so no call is added by hand. `check` refuses an incomplete package.
 
 To regenerate from the newest package (Debian keeps it in sid or a backports suite)::
 
@@ -24,13 +25,20 @@ import textwrap
 from pathlib import Path
 
 OUTPUT = Path(__file__).parents[1] / "src/scope_bpf/probes/syscalls/table.py"
-HEADERS = {"X86_64": "x86/asm/unistd_64.h", "ARM64": "arm64/asm/unistd_64.h"}
+HEADERS = {
+    "X86_64": "x86/asm/unistd_64.h",
+    "ARM64": "arm64/asm/unistd_64.h",
+    "I386": "x86/asm/unistd_32.h",
+    "ARM": "arm/asm/unistd-eabi.h",
+}
 UAPI = "usr/lib/linux/uapi"
 
-# Calls that the two headers must have, from the first to new ones. An old package or one with moved headers is refused.
+# Calls that the headers must have, from the first to new ones. An old package or one with moved headers is refused.
 EXPECTED = {
     "X86_64": {0: "read", 334: "rseq", 335: "uretprobe", 336: "uprobe", 424: "pidfd_send_signal"},
     "ARM64": {0: "io_setup", 63: "read", 79: "newfstatat", 293: "rseq", 424: "pidfd_send_signal"},
+    "I386": {0: "restart_syscall", 5: "open", 102: "socketcall", 386: "rseq", 403: "clock_gettime64"},
+    "ARM": {0: "restart_syscall", 5: "open", 270: "arm_fadvise64_64", 398: "rseq", 403: "clock_gettime64"},
 }
 EXPECTED_NEWEST = {462: "mseal", 463: "setxattrat", 467: "open_tree_attr", 468: "file_getattr"}
 
@@ -57,14 +65,19 @@ TABLE = """\
 """
 
 
+_DEFINITION = re.compile(r"^#define __NR_(\w+)\s+(?:\(__NR_SYSCALL_BASE \+ )?(\d+)\)?$", re.MULTILINE)
+
+
 def read_header(header: Path) -> dict[int, str]:
     """Returns the calls that a header defines as ``#define __NR_name number``, by ascending number.
+
+    ARM's numbers are written as ``(__NR_SYSCALL_BASE + number)``; the base is 0 in the EABI (arm/asm/unistd.h).
 
     Raises:
         ValueError: if two names share a number.
     """
     calls: dict[int, str] = {}
-    for name, digits in re.findall(r"^#define __NR_(\w+)\s+(\d+)$", header.read_text(), re.MULTILINE):
+    for name, digits in _DEFINITION.findall(header.read_text()):
         number = int(digits)
         if number in calls:
             raise ValueError(f"{header}: {number} is both {calls[number]} and {name}")

@@ -17,7 +17,33 @@ static __always_inline bool is_compat(struct task_struct *task)
 #endif
 }
 
-/* Argument 0 to 5 (a constant), at entry. */
+/*
+ * Argument 0 to 5 (a constant) of a 32-bit call, at entry: do_int80_emulation() and __do_fast_syscall_32(),
+ * arch/x86/entry/common.c, and __SC_IA32_REGS, arch/x86/include/asm/syscall_wrapper.h; on arm64, r0 to r5.
+ */
+static __always_inline __u32 compat_arg(struct pt_regs *regs, int n)
+{
+#if defined(__TARGET_ARCH_x86)
+	switch (n) {
+	case 0:
+		return regs->bx;
+	case 1:
+		return regs->cx;
+	case 2:
+		return regs->dx;
+	case 3:
+		return regs->si;
+	case 4:
+		return regs->di;
+	default:
+		return regs->bp;
+	}
+#else
+	return n == 0 ? regs->orig_x0 : regs->regs[n];
+#endif
+}
+
+/* Argument 0 to 5 (a constant) of a 64-bit call, at entry. */
 static __always_inline __u64 syscall_arg(struct pt_regs *regs, int n)
 {
 #if defined(__TARGET_ARCH_x86)

@@ -1,6 +1,5 @@
-"""What a probe cannot record is counted, and told: 32-bit calls and io_uring."""
+"""What a probe cannot record is counted, and told: io_uring."""
 
-import platform
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,8 +13,7 @@ from scope_bpf.capture.tracer import Tracer
 from scope_bpf.probes import probe_named, probes
 from scope_catalogue.options import parse_options
 
-CALLS, SUBMISSIONS = 101, 8
-X86 = platform.machine() == "x86_64"
+SUBMISSIONS = 8
 UNSEEN = [name for name, probe in probes().items() if probe.unseen]
 
 
@@ -28,22 +26,12 @@ def unseen(workload: Callable[[str], str], tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize("probe", UNSEEN)
 @pytest.mark.parametrize("mode", ["events", "summary"])
 def test_what_is_not_recorded_is_counted(record: Record, unseen: list[str], probe: str, mode: str) -> None:
-    """Notes tell exactly how many 32-bit calls and io_uring submissions a watched process made, in both modes."""
+    """Notes tell exactly how many io_uring submissions a watched process made, in both modes."""
     recording = record(probe, unseen, mode=mode)
     if recording.status == 2:
         pytest.skip("this kernel has no io_uring for this user")
     assert recording.status == 0
-    of = probe_named(probe).unseen
-    told = [f"{CALLS} {of['compat']}"] * X86 + [f"{SUBMISSIONS} {of['uring']}"]
-    assert recording.notes == [f"not recorded by {probe}: {' and '.join(told)}"]
-
-
-@pytest.mark.skipif(not X86, reason="32-bit calls by int 0x80 are x86's")
-def test_calls_that_names_leave_out_are_counted(record: Record, unseen: list[str]) -> None:
-    """32-bit calls cannot be chosen by name; they are counted all the same."""
-    recording = record("syscalls", unseen, names="getpid")
-    assert recording.count("syscall") == 0
-    assert f"{CALLS} 32-bit calls by name" in recording.notes[0]
+    assert recording.notes == [f"not recorded by {probe}: {SUBMISSIONS} {probe_named(probe).unseen['uring']}"]
 
 
 def test_what_others_do_is_not_told(record: Record, unseen: list[str]) -> None:

@@ -26,6 +26,7 @@ SCOPE_SHARED(enum, file_call);
 #define CREAT_FLAGS 01101 /* O_CREAT | O_WRONLY | O_TRUNC, include/uapi/asm-generic/fcntl.h */
 
 const volatile __u8 file_calls[SYSCALLS];
+const volatile __u8 file_calls_32[SYSCALLS]; /* of 32-bit calls */
 
 struct file_thread {
 	struct scope_thread thread;
@@ -136,29 +137,35 @@ static __always_inline void summarize_io(struct task_struct *task, struct file_t
 	}
 }
 
-static __always_inline __u32 call_by_number(unsigned long nr)
+static __always_inline __u32 call_by_number(unsigned long nr, bool compat)
 {
-	return nr < SYSCALLS ? file_calls[nr & (SYSCALLS - 1)] : CALL_NOT_OURS;
+	if (nr >= SYSCALLS)
+		return CALL_NOT_OURS;
+	return compat ? file_calls_32[nr & (SYSCALLS - 1)] : file_calls[nr & (SYSCALLS - 1)];
+}
+
+/* struct open_how has no pointers and the offsets are not read, so arguments mean the same in a 32-bit call. */
+static __always_inline void read_args(__u64 *args, struct pt_regs *regs, bool compat)
+{
+	args[0] = compat ? compat_arg(regs, 0) : syscall_arg(regs, 0);
+	args[1] = compat ? compat_arg(regs, 1) : syscall_arg(regs, 1);
+	args[2] = compat ? compat_arg(regs, 2) : syscall_arg(regs, 2);
+	args[3] = compat ? compat_arg(regs, 3) : syscall_arg(regs, 3);
 }
 
 /*
  * The raw tracepoints see all calls, independent of inlining in the kernel, and cost other calls one table lookup. They
- * miss io_uring and 32-bit calls, which have other numbers: both are counted. They miss files that the kernel opens for
- * exec.
+ * miss io_uring, whose submissions are counted, and files that the kernel opens for exec.
  */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 kind = call_by_number(nr);
+	bool compat = is_compat(task);
+	__u32 kind = call_by_number(nr, compat);
 	struct file_thread *call;
 	__u64 args[4];
 
-	if (is_compat(task)) {
-		if (scope_passes(task))
-			scope_count_unseen(SCOPE_UNSEEN_COMPAT, 1);
-		return 0;
-	}
 	if (kind == CALL_NOT_OURS || (kind >= CALL_READ) != scope_summarize)
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -170,10 +177,7 @@ int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
 	if (!scope_thread_passes(task, &call->thread))
 		return 0;
 	call->call = kind;
-	args[0] = syscall_arg(regs, 0);
-	args[1] = syscall_arg(regs, 1);
-	args[2] = syscall_arg(regs, 2);
-	args[3] = syscall_arg(regs, 3);
+	read_args(args, regs, compat);
 	if (kind < CALL_READ)
 		enter_open(call, args);
 	else if (!enter_io(task, call, args))
@@ -189,7 +193,7 @@ int BPF_PROG(file_exit, struct pt_regs *regs, long ret)
 	struct file_thread *call;
 
 	scope_count_submissions(task, regs, ret);
-	if (call_by_number(syscall_number(regs)) == CALL_NOT_OURS)
+	if (call_by_number(syscall_number(regs), is_compat(task)) == CALL_NOT_OURS)
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!call || !call->entered_ns)

@@ -9,7 +9,8 @@ SCOPE_SUMMARY(syscall_summary)
 
 const volatile bool select_by_name; /* only calls with a 1 below */
 const volatile __u8 selected[SYSCALLS];
-const volatile bool decoded; /* arguments are wanted as text, too */
+const volatile __u8 selected_32[SYSCALLS]; /* the same of 32-bit calls */
+const volatile bool decoded;		   /* arguments are wanted as text, too */
 
 struct syscall_thread {
 	struct scope_thread thread;
@@ -109,6 +110,13 @@ static __always_inline void end_call(struct task_struct *task, struct syscall_th
 	scope_submit(event, stream_syscall, sizeof(*event));
 }
 
+static __always_inline bool is_selected(unsigned long nr, bool compat)
+{
+	if (nr >= SYSCALLS)
+		return false;
+	return compat ? selected_32[nr & (SYSCALLS - 1)] : selected[nr & (SYSCALLS - 1)];
+}
+
 /*
  * The raw tracepoints fire for every syscall, whatever its number, and BTF types their arguments, so that the registers
  * are read by plain loads. They miss calls that io_uring makes for a process, whose submissions are counted, and calls
@@ -121,9 +129,7 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 	struct syscall_thread *call;
 	bool compat = is_compat(task);
 
-	if (compat && scope_passes(task))
-		scope_count_unseen(SCOPE_UNSEEN_COMPAT, 1);
-	if (select_by_name && ((unsigned long)nr >= SYSCALLS || !selected[nr & (SYSCALLS - 1)] || compat))
+	if (select_by_name && !is_selected(nr, compat))
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call) {
@@ -137,12 +143,12 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 	call->compat = compat;
 	call->slept = task->nvcsw;
 	call->nr = nr;
-	call->args[0] = syscall_arg(regs, 0);
-	call->args[1] = syscall_arg(regs, 1);
-	call->args[2] = syscall_arg(regs, 2);
-	call->args[3] = syscall_arg(regs, 3);
-	call->args[4] = syscall_arg(regs, 4);
-	call->args[5] = syscall_arg(regs, 5);
+	call->args[0] = compat ? compat_arg(regs, 0) : syscall_arg(regs, 0);
+	call->args[1] = compat ? compat_arg(regs, 1) : syscall_arg(regs, 1);
+	call->args[2] = compat ? compat_arg(regs, 2) : syscall_arg(regs, 2);
+	call->args[3] = compat ? compat_arg(regs, 3) : syscall_arg(regs, 3);
+	call->args[4] = compat ? compat_arg(regs, 4) : syscall_arg(regs, 4);
+	call->args[5] = compat ? compat_arg(regs, 5) : syscall_arg(regs, 5);
 	if (reads && !scope_summarize && is_read(call))
 		read_at_entry(call);
 	call->entered_ns = bpf_ktime_get_boot_ns();

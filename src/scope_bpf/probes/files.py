@@ -6,7 +6,7 @@ from typing import Any
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import FILE_PATH, Names, Stream
 from scope_bpf.layout.records import enum_values
-from scope_bpf.probes.syscalls import by_number
+from scope_bpf.probes.syscalls import NUMBERS_32, by_number
 from scope_catalogue.codes import Codes
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
@@ -25,7 +25,8 @@ _CALLS = {
 
 def _constants(_: Mapping[str, Any]) -> Mapping[str, Any]:
     kinds = enum_values(PROBE.btf, "file_call")
-    return {"file_calls": by_number({name: kinds[kind] for name, kind in _CALLS.items()})}
+    calls = {name: kinds[kind] for name, kind in _CALLS.items()}
+    return {"file_calls": by_number(calls), "file_calls_32": by_number(calls, NUMBERS_32)}
 
 
 GUIDE = Guide(
@@ -48,8 +49,8 @@ GUIDE = Guide(
         "writes.",
     ),
     limits=(
-        "32-bit calls and io_uring are not recorded. Notes of the trace or task tell how many of them there were; "
-        "submissions that the kernel polls for (SQPOLL) are not counted.",
+        "What io_uring does is not recorded. Notes of the trace or task tell how many submissions there were; those "
+        "that the kernel polls for (SQPOLL) are not counted.",
         "Reads and writes through mappings (`mmap`) are not calls: `scope trace why` shows their page faults.",
         "Files without a path, such as pipes and sockets, have counts but no path.",
     ),
@@ -148,6 +149,6 @@ PROBE = Probe(
     ring_bytes=4 << 20,
     alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("file_exit", "file_enter")),),
     constants=_constants,
-    unseen={"compat": "32-bit calls", "uring": "io_uring submissions"},
+    unseen={"uring": "io_uring submissions"},
     guide=GUIDE,
 )

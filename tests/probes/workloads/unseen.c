@@ -1,4 +1,4 @@
-// Makes 101 32-bit calls, if it can, then submits 7 NOPs to io_uring and a write of 1009 bytes to the file.
+// Submits 7 NOPs to io_uring and a write of 1009 bytes to the file.
 // Usage: unseen FILE; status 2: this kernel has no io_uring for us
 #include <fcntl.h>
 #include <linux/io_uring.h>
@@ -8,20 +8,8 @@
 #include <unistd.h>
 
 #define NOPS 7
-#define CALLS 101
 
 static char bytes[1009];
-
-static void call_in_32_bits(void)
-{
-#ifdef __x86_64__
-	for (int n = 0; n < CALLS; n++) {
-		long number = 20; // getpid
-
-		__asm__ volatile("int $0x80" : "+a"(number) : : "memory", "r8", "r9", "r10", "r11");
-	}
-#endif
-}
 
 int main(int argc, char **argv)
 {
@@ -31,7 +19,6 @@ int main(int argc, char **argv)
 	char *ring;
 	int fd;
 
-	call_in_32_bits();
 	fd = syscall(SYS_io_uring_setup, 8, &params);
 	if (fd < 0 || argc < 2)
 		return 2;

@@ -23,24 +23,29 @@ from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
 from scope_catalogue.tables import Count, Failed, Quantiles, Sum, Table
 
-TABLE = syscall_table.ARM64 if os.uname().machine == "aarch64" else syscall_table.X86_64
+_IS_ARM = os.uname().machine == "aarch64"
+TABLE = syscall_table.ARM64 if _IS_ARM else syscall_table.X86_64
 NUMBERS = {name: number for number, name in TABLE.items()}
+TABLE_32 = syscall_table.ARM if _IS_ARM else syscall_table.I386  # of 32-bit calls on this architecture
+NUMBERS_32 = {name: number for number, name in TABLE_32.items()}
 
-_NAMES = pa.array([TABLE.get(number) for number in range(max(TABLE) + 1)], pa.string())
+_MOST = max(*TABLE, *TABLE_32) + 1
+# 32-bit calls behind the others
+_NAMES = pa.array([table.get(number) for table in (TABLE, TABLE_32) for number in range(_MOST)], pa.string())
 
 
-def by_number(values: Mapping[str, int]) -> Rows:
+def by_number(values: Mapping[str, int], numbers: Mapping[str, int] = NUMBERS) -> Rows:
     """A table for programs, by call number: uint8; the value of each call that this architecture has, else 0."""
-    table = np.zeros(max(TABLE) + 1, np.uint8)
+    table = np.zeros(max(numbers.values()) + 1, np.uint8)
     for name, value in values.items():
-        if name in NUMBERS:
-            table[NUMBERS[name]] = value
+        if name in numbers:
+            table[numbers[name]] = value
     return table
 
 
 def _derive_name(rows: Rows) -> dict[str, pa.Array]:
-    unknown = (rows["nr"] < 0) | (rows["nr"] >= len(_NAMES)) | (rows["compat"] != 0)
-    numbers = np.where(unknown, 0, rows["nr"])
+    unknown = (rows["nr"] < 0) | (rows["nr"] >= _MOST)
+    numbers = np.where(unknown, 0, rows["nr"] + _MOST * (rows["compat"] != 0))
     present = np.flatnonzero(np.bincount(numbers, minlength=len(_NAMES)))
     codes = np.zeros(len(_NAMES), np.int32)
     codes[present] = np.arange(len(present))
@@ -71,7 +76,7 @@ _ONLY = Option(
     (),
     "only these calls: names, patterns and classes as in strace(1), such as openat,read or epoll_*,%network; classes: "
     f"{', '.join(CLASSES)}",
-    choices=tuple(sorted(NUMBERS)),
+    choices=tuple(sorted({*NUMBERS, *NUMBERS_32})),
     classes=CLASSES,
     column="name",
 )
@@ -79,9 +84,11 @@ _ONLY = Option(
 
 def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
     readings = reading_table(options["decode"], enum_values(PROBE.btf, "syscall_read"), NUMBERS)
+    selected = dict.fromkeys(_ONLY.chosen(options["names"]), 1)
     return {
         "select_by_name": bool(options["names"]),
-        "selected": by_number(dict.fromkeys(_ONLY.chosen(options["names"]), 1)),
+        "selected": by_number(selected),
+        "selected_32": by_number(selected, NUMBERS_32),
         "decoded": options["decode"] != NOTHING,
         "reads": readings.any(),
         "readings": readings,
@@ -90,7 +97,7 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _NAME = Derived(
-    Column("name of the call; absent for unknown numbers and for 32-bit calls"),
+    Column("name of the call; absent for unknown numbers"),
     pa.dictionary(pa.int32(), pa.string()),
 )
 
@@ -136,7 +143,7 @@ PROBE = Probe(
             "syscall",
             "one row per finished call, timed at entry",
             columns={
-                "nr": Column("number of the call"),
+                "nr": Column("number of the call; of a 32-bit call, from another table"),
                 **{f"arg{n}": Column(f"argument {n}, the raw register", hex=True) for n in range(6)},
                 "ret": Column("return value, -errno on failure; absent if the call never returned", codes=Codes.ERROR),
                 "waited": _WAITED,
@@ -160,7 +167,7 @@ PROBE = Probe(
             "syscall_summary",
             "counts and durations of calls, by process and call",
             columns={
-                "nr": Column("number of the call"),
+                "nr": Column("number of the call; of a 32-bit call, from another table"),
                 "count": Column("calls that ended in the interval"),
                 "errors": Column("calls that failed"),
                 "waited": _WAITED,
@@ -202,6 +209,6 @@ PROBE = Probe(
         ),
     ),
     constants=_constants,
-    unseen={"compat": "32-bit calls by name", "uring": "io_uring submissions"},
+    unseen={"uring": "io_uring submissions"},
     guide=GUIDE,
 )

@@ -35,9 +35,10 @@ GUIDE = Guide(
         'A call that never returns, such as `exit_group`, has no result: `--where "ret is null"` selects these.',
     ),
     limits=(
-        "32-bit calls have a number but no name, and `-o names=` leaves them out. What io_uring does for a process is "
-        "no call. Notes of the trace or task tell how many 32-bit calls and io_uring submissions there were; those "
-        "that the kernel polls for (SQPOLL) are not counted.",
+        "The arguments of 32-bit calls are registers only: they are not decoded. Their numbers are from another table "
+        "than those of 64-bit calls: tell calls apart by name.",
+        "What io_uring does for a process is no call. Notes of the trace or task tell how many submissions there were; "
+        "those that the kernel polls for (SQPOLL) are not counted.",
         "A call that was already under way when the trace began has no row.",
         "If the kernel makes events faster than they are read, events are lost and counted. `--mode summary` "
         "counts in the kernel and never loses a call.",

@@ -1,0 +1,98 @@
+// Known counts of 32-bit calls about files, without a C library: gcc -m32 -nostdlib -static; see test_compat.py.
+// Usage: compat DIRECTORY; calls enter the kernel by int 0x80 and by the vDSO (sysenter or syscall) in turn.
+#include <asm/unistd_32.h>
+#include <linux/auxvec.h>
+#include <linux/fcntl.h>
+#include <linux/openat2.h>
+#include <linux/uio.h>
+
+#define AT_SYSINFO 32 // arch/x86/include/uapi/asm/auxvec.h
+
+static unsigned long vdso;
+static unsigned calls;
+static char bytes[100];
+
+static int call5(int number, int first, int second, int third, int fourth, int fifth)
+{
+	int result;
+
+	if (vdso && calls++ % 2)
+		__asm__ volatile("call *%7"
+				 : "=a"(result)
+				 : "a"(number), "b"(first), "c"(second), "d"(third), "S"(fourth), "D"(fifth), "m"(vdso)
+				 : "memory");
+	else
+		__asm__ volatile("int $0x80"
+				 : "=a"(result)
+				 : "a"(number), "b"(first), "c"(second), "d"(third), "S"(fourth), "D"(fifth)
+				 : "memory");
+	return result;
+}
+
+static int call3(int number, int first, int second, int third)
+{
+	return call5(number, first, second, third, 0, 0);
+}
+
+static void opens(void)
+{
+	struct open_how how = {.flags = O_WRONLY | O_APPEND, .resolve = RESOLVE_BENEATH};
+	int directory;
+
+	for (int n = 0; n < 101; n++)
+		call3(__NR_close, call3(__NR_open, (int)"opened", O_CREAT | O_RDWR, 0640), 0, 0);
+	for (int n = 0; n < 13; n++)
+		call3(__NR_close, call3(__NR_creat, (int)"created", 0600, 0), 0, 0);
+	for (int n = 0; n < 11; n++)
+		call3(__NR_open, (int)"absent", O_RDONLY, 0);
+	directory = call3(__NR_open, (int)".", O_RDONLY | O_DIRECTORY, 0);
+	for (int n = 0; n < 31; n++)
+		call3(__NR_close, call5(__NR_openat, AT_FDCWD, (int)"opened", O_RDONLY, 0, 0), 0, 0);
+	for (int n = 0; n < 17; n++)
+		call3(__NR_close, call5(__NR_openat2, directory, (int)"created", (int)&how, sizeof(how), 0), 0, 0);
+	call3(__NR_close, directory, 0, 0);
+}
+
+static void reads_and_writes(void)
+{
+	struct iovec two[2] = {{bytes, 2}, {bytes, 3}};
+	int file = call3(__NR_open, (int)"used", O_CREAT | O_RDWR | O_LARGEFILE, 0600), directory;
+
+	for (int n = 0; n < 61; n++)
+		call3(__NR_write, file, (int)bytes, 7);
+	for (int n = 0; n < 23; n++)
+		call3(__NR_writev, file, (int)two, 2);
+	for (int n = 0; n < 37; n++)
+		call5(__NR_pwrite64, file, (int)bytes, 11, 0, 1); // 4 GiB from the begin
+	for (int n = 0; n < 43; n++)
+		call5(__NR_pwritev, file, (int)two, 2, 100, 0);
+	for (int n = 0; n < 29; n++)
+		call5(__NR_pread64, file, (int)bytes, 13, 1, 0);
+	for (int n = 0; n < 41; n++)
+		call5(__NR_preadv, file, (int)two, 2, 3, 0);
+	call3(__NR_lseek, file, 0, 0);
+	for (int n = 0; n < 53; n++)
+		call3(__NR_read, file, (int)bytes, 3);
+	for (int n = 0; n < 19; n++)
+		call3(__NR_readv, file, (int)two, 2);
+	directory = call3(__NR_open, (int)".", O_RDONLY, 0);
+	for (int n = 0; n < 5; n++)
+		call3(__NR_read, directory, (int)bytes, 1);
+}
+
+void begin(unsigned long *stack)
+{
+	unsigned long *arguments = stack + 1, *auxiliary = arguments + stack[0] + 1;
+
+	while (*auxiliary++)
+		; // the environment
+	for (; auxiliary[0] != AT_NULL; auxiliary += 2)
+		if (auxiliary[0] == AT_SYSINFO)
+			vdso = auxiliary[1];
+	call3(__NR_chdir, arguments[1], 0, 0);
+	opens();
+	reads_and_writes();
+	call3(__NR_exit_group, 0, 0, 0);
+}
+
+__asm__(".globl _start\n_start: mov %esp, %eax\n and $-16, %esp\n sub $12, %esp\n push %eax\n call begin\n");
