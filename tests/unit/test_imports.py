@@ -27,7 +27,7 @@ LOCAL = ("trace", "tail", *(f"commands/{name}.py" for name in ("trace", "tail", 
 
 
 # The layers of scope_bpf, lowest first: each imports only the layers before it.
-LAYERS = ("errors", "host", "containers", "layout", "catalogue", "binding", "code", "capture")
+LAYERS = ("errors", "host", "containers", "cgroups", "layout", "catalogue", "binding", "code", "capture")
 
 
 def _modules(file: Path) -> set[str]:

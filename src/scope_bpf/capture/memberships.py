@@ -106,7 +106,7 @@ class Memberships:
         distinct = np.frombuffer(b"".join(encoded.dictionary.to_pylist()), np.uint64).reshape(-1, keys.shape[1])
         found = [self.of(*key) if key[0] else _NOTHING for key in distinct.tolist()]
         for name in wanted:
-            texts = pa.array([shown(one, name) for one in found], pa.string()).dictionary_encode()
+            texts = pa.array([one.shown(name) for one in found], pa.string()).dictionary_encode()
             column = pa.DictionaryArray.from_arrays(texts.indices.take(encoded.indices), texts.dictionary)
             batch = batch.append_column(name, column)
         return batch
@@ -116,10 +116,3 @@ class Memberships:
 def of_machine() -> Memberships:
     """Those of this machine, which all tracers share."""
     return Memberships(Containers())
-
-
-def shown(membership: Membership, name: str) -> str | None:
-    """What is shown for one of the names in `OF_PROCESS`; None: nothing is known."""
-    if name == "container":
-        return membership.container_name or membership.container_id[:12] or None
-    return getattr(membership, name) or None

@@ -43,6 +43,12 @@ class Membership:
         """Whether the engine was found; if not, it may be later."""
         return bool(self.container_name)
 
+    def shown(self, name: str) -> str | None:
+        """What is shown for one of the names in `scope_catalogue.stream.OF_PROCESS`; None: nothing is known."""
+        if name == "container":
+            return self.container_name or self.container_id[:12] or None
+        return getattr(self, name) or None
+
 
 class Containers:
     """Containers by their cgroups; what was found is kept after their end. For any thread.

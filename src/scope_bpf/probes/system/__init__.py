@@ -1,12 +1,12 @@
-"""The machine: processors, load, pressure, memory, disks, network interfaces, and what processes use."""
+"""The machine: processors, load, pressure, memory, disks, network interfaces, and what processes and cgroups use."""
 
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe, Sampler
 from scope_bpf.catalogue.stream import PROCESS, Derived, Stream
-from scope_catalogue.guide import Example, Guide
+from scope_bpf.probes.system.guide import GUIDE
 from scope_catalogue.shown import Counter, Shown, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import OF_PROCESS, Column, Mode
 from scope_catalogue.tables import LatestRows
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -28,26 +28,6 @@ def _percents(meanings: dict[str, str]) -> dict[str, Derived]:
 def _counts(meanings: dict[str, str], unit: str = "") -> dict[str, Derived]:
     return {name: Derived(Column(meaning, unit), pa.int64()) for name, meaning in meanings.items()}
 
-
-GUIDE = Guide(
-    examples=(
-        Example("scope trace system --duration 2", "the machine: processors, memory, disks and network"),
-        Example(
-            "scope trace system --lines --duration 6", "the same as lines, with processes, which are read every 5 s"
-        ),
-    ),
-    notes=(
-        "A row an interval (`-o interval_ms=1000`). Counts are of the interval, so the first row has none.",
-        "`cpu_pressure_percent` and so on are the shares of the interval in which some thread waited for the resource, "
-        "`..._stalled_percent` those in which all did (PSI).",
-        "`system_process` has rows of processes that did something in the last 5 s; idle ones have none.",
-    ),
-    limits=(
-        "Processes that start and end between two readings have no row: `scope trace process` has each.",
-        "Partitions have rows beside their disk: do not add them.",
-        "It tells the machine's figures, not those of a cgroup.",
-    ),
-)
 
 _SYSTEM = Stream(
     "system",
@@ -198,10 +178,87 @@ _PROCESS = Stream(
     ),
 )
 
+_CGROUP = Stream(
+    "system_cgroup",
+    "what a cgroup used with those below it, if it did anything since the last reading; "
+    "what the kernel does not tell is absent",
+    columns={},
+    mode=Mode.SAMPLES,
+    derived=_INTERVAL
+    | {
+        "cgroup_id": Derived(Column("id of the cgroup v2, as events have it", identity=True), pa.uint64()),
+        "cgroup": Derived(Column("path of the cgroup"), _NAME),
+        "container": Derived(
+            Column("name of the container, or the first 12 characters of its id if the name is not known"), _NAME
+        ),
+        **{name: Derived(OF_PROCESS[name], _NAME) for name in ("image", "pod", "namespace")},
+        "unit": Derived(Column("systemd unit that the cgroup is, or is in"), _NAME),
+    }
+    | _percents(
+        {
+            "cpu": "time on CPUs, as a share of the interval: above 100 if several threads ran at once",
+            "user": "time in programs, likewise",
+            "system": "time in the kernel, likewise",
+            "throttled": "time of each CPU in which the cgroup's own limit kept threads from running, likewise",
+            "cpu_pressure": "share of the interval in which a thread waited for a CPU",
+            "cpu_stalled": "share in which all threads waited for a CPU",
+            "memory_pressure": "share in which a thread waited for memory",
+            "memory_stalled": "share in which all threads waited for memory",
+            "io_pressure": "share in which a thread waited for a disk",
+            "io_stalled": "share in which all threads waited for a disk",
+        }
+    )
+    | _counts(
+        {
+            "limited_periods": "periods of the cgroup's own CPU limit in which threads ran",
+            "throttled_periods": "those of them in which the limit was reached",
+        }
+    )
+    | _counts(
+        {
+            "memory_bytes": "memory in use, with cached contents of files",
+            "memory_peak_bytes": "most memory that was in use since the cgroup was made, or since it was reset",
+            "memory_limit_bytes": "the cgroup's own limit of memory; absent: it has none",
+            "anon_bytes": "memory of programs that is not of files",
+            "file_bytes": "memory with contents of files, and in tmpfs",
+            "kernel_bytes": "memory that the kernel uses for it",
+            "swap_bytes": "swap space in use",
+        },
+        "bytes",
+    )
+    | _counts(
+        {
+            "memory_low_events": "times that memory was taken although it was below `memory.low`",
+            "memory_high_events": "times that threads were slowed because memory was above `memory.high`",
+            "memory_max_events": "times that memory was about to go above its limit",
+            "oom_events": "times that memory was at its limit and an allocation was about to fail",
+            "oom_kills": "processes that were killed because memory was short",
+            "oom_group_kills": "times that all processes of a cgroup were killed because memory was short",
+            "threads": "threads now",
+        }
+    )
+    | _counts({"reads": "reads of disks", "writes": "writes to disks"})
+    | _counts({"read_bytes": "read from disks", "written_bytes": "written to disks"}, "bytes"),
+    shown=Shown(
+        tables=(
+            LatestRows(
+                ("cgroup", "container", "cpu_percent", "memory_bytes", "read_bytes", "written_bytes", "oom_kills")
+            ),
+        ),
+        line=("cpu_percent", "memory_bytes", "read_bytes", "written_bytes", "oom_kills", "container", "cgroup"),
+        timeline=Timeline(
+            counters=tuple(
+                Counter(name, by=("cgroup",))
+                for name in ("cpu_percent", "memory_bytes", "read_bytes", "written_bytes", "throttled_percent")
+            )
+        ),
+    ),
+)
+
 PROBE = Probe(
     name="system",
-    meaning="the machine: processors by state, load, pressure, memory, disks, network interfaces, and processes",
-    streams=(_SYSTEM, _DISK, _NETWORK, _PROCESS),
+    meaning="the machine: processors by state, load, pressure, memory, disks, network interfaces, processes, cgroups",
+    streams=(_SYSTEM, _DISK, _NETWORK, _PROCESS, _CGROUP),
     sampler=_sampler,
     guide=GUIDE,
 )

@@ -7,12 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from scope_bpf.cgroups.tree import hierarchies
 from scope_bpf.code.proc import TICK_NS
+from scope_bpf.containers.containers import Containers
 from scope_bpf.errors import NotSupported
+from scope_bpf.probes.system.cgroups import CgroupRows
+from scope_bpf.probes.system.pace import Pace
 
 Row = dict[str, Any]
-
-PROCESSES_EVERY_NS = 5_000_000_000  # 1,000 processes take some 15 ms to read
 
 _SECTOR = 512  # bytes, whatever the disk's own sectors are
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -59,7 +61,11 @@ class SystemSampler:
         self._machine: dict[str, int] = {}
         self._disks: dict[str, list[int]] = {}
         self._networks: dict[str, list[int]] = {}
-        self._last_ns = self._processes_ns = 0
+        self._last_ns = 0
+        self._paced = {
+            "system_process": Pace(self._process_rows),
+            "system_cgroup": Pace(CgroupRows(hierarchies(proc), Containers()).rows),
+        }
         self._stats: dict[int, bytes] = {}  # the text of each process's stat, as it was read last
 
     def close(self) -> None:
@@ -74,9 +80,9 @@ class SystemSampler:
             "system_disk": self._disk_rows(lasted_ns),
             "system_network": self._network_rows(lasted_ns),
         }
-        if now_ns - self._processes_ns >= PROCESSES_EVERY_NS:
-            lasted_ns, self._processes_ns = now_ns - self._processes_ns if self._processes_ns else 0, now_ns
-            found["system_process"] = self._process_rows(lasted_ns)
+        for stream, pace in self._paced.items():
+            if (rows := pace.read(now_ns)) is not None:
+                found[stream] = rows
         return found
 
     def _system(self, lasted_ns: int) -> Row:
