@@ -69,8 +69,8 @@ def test_rows_are_those_of_readelf(file: Path) -> None:
     told, rows = told_by_readelf(file), rows_of(file)
     assert len(told) > 1000
     checked = 0
-    for address, (cfa, fp, ra) in told.items():
-        row = rows[int(np.searchsorted(rows["pc"], address, "right")) - 1]
+    in_force = rows[np.searchsorted(rows["pc"], list(told), "right") - 1]
+    for row, (cfa, fp, ra) in zip(in_force, told.values(), strict=True):
         rule = RULES[int(row["rule"])]
         register, _, offset = cfa.partition("+")
         if rule == "UNWIND_END":
