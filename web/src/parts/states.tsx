@@ -35,6 +35,8 @@ export function Failed({ error, again }: { error: unknown; again?: () => void })
           <Trans>The server does not answer</Trans>
         ) : status === 403 ? (
           <Trans>Your role does not allow this</Trans>
+        ) : status === 503 ? (
+          <Trans>Not available at the moment</Trans>
         ) : (
           <Trans>This could not be shown</Trans>
         )}
