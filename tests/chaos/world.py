@@ -254,6 +254,7 @@ class World:
         end = time.monotonic() + PATIENCE_S
         reason = ""
         while True:
+            self.start_postgres()  # on a full disk it may have begun to end, and end after the disk was mended
             try:
                 if condition():
                     return
