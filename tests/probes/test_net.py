@@ -1,5 +1,6 @@
 """The `net` probe: TCP connections, compared with what the programs sent, with ss and with the kernel's counters."""
 
+import errno
 import json
 import os
 import re
@@ -105,6 +106,52 @@ def test_refused_connects_have_their_error(record: Record, tmp_path: Path) -> No
     assert Counter((row["error"], row["ended"], row["connect_ns"], row["pid"]) for row in rows) == {
         (-111, "connect_failed", None, recording.pid): 17
     }
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_connects_that_send_nothing_have_their_error(record: Record, tmp_path: Path, host: str) -> None:
+    """A connect without a route or a free port, or with a bad address, has one row: with what the program knows."""
+    recording, told = ran(record, tmp_path, "unsent", 5, host, before=tuple(IN_A_NAMESPACE))
+    rows = [row for row in recording.rows("connection") if row["ended"] == "connect_failed"]
+    failed = Counter((host, port, -error) for host, port, error in told["failed"])
+    assert Counter((row["remote"], row["remote_port"], row["error"]) for row in rows) == failed
+    assert {error for _, _, error in failed} == {-errno.ENETUNREACH, -errno.EHOSTUNREACH, -errno.EACCES} | {
+        -errno.EINVAL,
+        -errno.EADDRNOTAVAIL,
+    }
+    assert {(row["pid"], row["comm"], row["direction"], row["state"]) for row in rows} == {
+        (told["pid"], "net-unsent", "outgoing", "close")
+    }
+    assert all(row["is_first"] and row["is_last"] and 0 < row["lifetime_ns"] < 10**9 for row in rows)
+    assert {row["local_port"] for row in rows} == {0}
+    assert len({row["netns"] for row in recording.rows("connection")}) == 1
+    assert len(connections(recording, "outgoing", told["port"])) == 5 + told["connected"]
+    account = recording.accounts["connection"]
+    assert (account.emitted, account.lost, account.incomplete) == (recording.count("connection"), {}, 0)
+
+
+def test_a_summary_counts_connects_that_send_nothing(record: Record, tmp_path: Path) -> None:
+    """Such connects have begun, ended and failed."""
+    options = {"mode": "summary", "interval_ms": ONE_INTERVAL_MS}
+    recording, told = ran(record, tmp_path, "unsent", 7, before=tuple(IN_A_NAMESPACE), **options)
+    failed = Counter((host, port) for host, port, _ in told["failed"])
+    rows = [row for row in recording.rows("connection_summary") if row["failed"]]
+    assert {(row["remote"], row["port"]): row["failed"] for row in rows} == failed
+    for row in rows:
+        connected = told["connected"] if row["port"] == told["port"] else 0
+        assert row["pid"] == told["pid"]
+        assert row["begun"] == row["failed"] + connected
+
+
+def test_asking_about_a_connect_is_none(record: Record, tmp_path: Path) -> None:
+    """A connection whose end a second connect() tells is one row; calls that connect nothing have none."""
+    recording, told = ran(record, tmp_path, "asked", 11)
+    refused = [-errno.EINPROGRESS, -errno.ECONNREFUSED, -errno.EISCONN, 0] * 11
+    assert [-result for result in told["told"]] == refused
+    rows = connections(recording, "outgoing", told["refused"])
+    assert Counter((row["error"], row["ended"]) for row in rows) == {(-errno.ECONNREFUSED, "connect_failed"): 11}
+    assert len(connections(recording, "outgoing", told["port"])) == 11
+    assert recording.count("connection") == 3 * 11
 
 
 def test_a_dropped_syn_is_sent_again(record: Record, tmp_path: Path) -> None:

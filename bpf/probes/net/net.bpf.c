@@ -3,6 +3,7 @@
 
 #include "address.bpf.h"
 #include "owner.bpf.h"
+#include "path.bpf.h"
 
 #include "net.h"
 
@@ -22,6 +23,8 @@ static __always_inline void count_lost(void)
 {
 	scope_count_loss(scope_summarize ? stream_connection_summary : stream_connection, SCOPE_LOST_NO_STATE);
 }
+
+#include "attempt.bpf.h"
 
 /* Begins to keep a connection. NULL: no memory, which is counted. */
 static __always_inline struct net_connection *begin(struct sock *sk, enum net_direction direction)
@@ -140,7 +143,7 @@ static __always_inline void note_end(struct sock *sk, struct net_connection *con
 /*
  * The states of every TCP socket. The first change of an outgoing connection runs in connect(), and those to FIN_WAIT1
  * and LAST_ACK in close() or shutdown(); others may run in an interrupt. Sockets in TIME_WAIT are others: a connection
- * ends when it would become one. Misses connects that fail before a SYN is sent.
+ * ends when it would become one. Misses connects that fail before a SYN is sent, see attempt.bpf.h.
  */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(net_state, struct sock *sk, int before, int after)
@@ -153,6 +156,7 @@ int BPF_PROG(net_state, struct sock *sk, int before, int after)
 		connection = begin(sk, DIRECTION_OUTGOING);
 		if (connection)
 			own(sk, connection);
+		note_syn_sent(sk);
 		return 0;
 	}
 	connection = connection_of(sk);
@@ -170,6 +174,8 @@ int BPF_PROG(net_state, struct sock *sk, int before, int after)
 			connection->ended = ENDED_CLOSED_HERE;
 	} else if (after == TCP_CLOSE_WAIT) {
 		connection->ended = ENDED_CLOSED_BY_PEER;
+	} else if (after == TCP_CLOSE && before == TCP_SYN_SENT && is_unsent(sk)) {
+		connection->over = 1;
 	} else if (after == TCP_CLOSE) {
 		note_end(sk, connection, before);
 		if (connection->owner.state == SCOPE_OWNER_KNOWN || has_flag(sk, SOCK_DEAD))

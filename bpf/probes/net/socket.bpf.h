@@ -50,10 +50,14 @@ struct net_connection {
 
 SCOPE_SOCKETS(struct net_connection);
 
+static __always_inline bool is_tcp_of(__u16 protocol, __u16 family)
+{
+	return protocol == IPPROTO_TCP && (family == AF_INET || family == AF_INET6);
+}
+
 static __always_inline bool is_tcp(struct sock *sk)
 {
-	return sk->sk_protocol == IPPROTO_TCP &&
-	       (sk->__sk_common.skc_family == AF_INET || sk->__sk_common.skc_family == AF_INET6);
+	return is_tcp_of(sk->sk_protocol, sk->__sk_common.skc_family);
 }
 
 static __always_inline struct net_connection *connection_of(struct sock *sk)
@@ -69,17 +73,17 @@ static __always_inline bool has_flag(struct sock *sk, enum sock_flags flag)
 static __always_inline void fill_ends(struct net_ends *ends, struct sock *sk)
 {
 	struct inet_sock *inet = (void *)sk;
-	__u16 family = sk->__sk_common.skc_family;
+	__u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
 	__u32 local[4], remote[4];
 	__be16 port = 0;
 
 	BPF_CORE_READ_INTO(&local, sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32);
 	BPF_CORE_READ_INTO(&remote, sk, __sk_common.skc_v6_daddr.in6_u.u6_addr32);
 	BPF_CORE_READ_INTO(&port, inet, inet_sport); /* the port's number is gone when a connection has ended */
-	fill_address(&ends->local, family, sk->__sk_common.skc_rcv_saddr, local);
-	fill_address(&ends->remote, family, sk->__sk_common.skc_daddr, remote);
+	fill_address(&ends->local, family, BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr), local);
+	fill_address(&ends->remote, family, BPF_CORE_READ(sk, __sk_common.skc_daddr), remote);
 	ends->local_port = bpf_ntohs(port);
-	ends->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	ends->remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
 	ends->netns = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
 }
 

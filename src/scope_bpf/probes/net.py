@@ -11,7 +11,9 @@ from scope_catalogue.tables import Count, Failed, LatestRows, Quantiles, Sum, Ta
 
 _NS_PER_MS = 1_000_000
 
-_CONNECTION = Column("number of the socket: its cookie", identity=True)
+_CONNECTION = Column(
+    "number of the socket: its cookie; absent if it had none yet when its connect failed", identity=True
+)
 _ENDS = {
     "local": Column("address at this end; an IPv4 address if an IPv6 socket uses one"),
     "local_port": Column("port at this end"),
@@ -43,12 +45,15 @@ GUIDE = Guide(
         "pid and comm are those of the process that sent or received last; without any, of the one that connected or "
         "closed. What an interrupt handles belongs to it, too. `users` counts the processes that used the connection; "
         "`connection_user` names them.",
+        "A connect that fails before a packet is sent has a row, too: for lack of a route or of a free port, or since "
+        "something forbids it. Its `remote` is what the program asked for, its `local` 0.0.0.0 or :: unless one was "
+        "chosen before, and `lifetime_ns` is the duration of the call.",
         "Bytes are those of the program, without headers, retransmissions and FINs.",
         "`connection` is the socket's cookie, which `ss --extended` prints as `sk`.",
     ),
     limits=(
-        "Connects that fail before a packet is sent, such as for lack of a route, have no row; `scope trace syscalls` "
-        "has them.",
+        "Connects that fail before a packet is sent have no row if io_uring or a 32-bit process made them, or if the "
+        "host has no tracefs. If sendto() made them, with MSG_FASTOPEN, they have a row without error, or none.",
         "Before Linux 6.3, a process that accepts a connection is unknown until it receives or closes.",
         "Sockets in TIME_WAIT have no process any more: a connection ends when it gets there.",
         "Of connections that existed before the trace, only what happens in the trace is counted.",
@@ -72,6 +77,14 @@ _PROGRAMS = (
     "net_reset_received",
     "net_reset_sent",
 )
+_USES = {
+    "tp_btf: inet_sock_set_state, sock_send_length, sock_recv_length, tcp_*": ("net_send", "net_receive"),
+    "tp_btf: inet_sock_set_state, tcp_*": ("net_received",),
+}
+_CONNECTS = {
+    "; tracepoint: sys_enter_connect, sys_exit_connect": ("net_connect_exit", "net_connect_enter"),
+    "": (),
+}
 
 PROBE = Probe(
     name="net",
@@ -115,7 +128,12 @@ PROBE = Probe(
                 "out_of_order": Column("packets that arrived out of order"),
                 "users": Column("processes that have used the connection so far"),
             },
-            null_unless={"connect_ns": "connect_ns", "srtt_ns": "srtt_ns", "min_rtt_ns": "min_rtt_ns"},
+            null_unless={
+                "connection": "connection",
+                "connect_ns": "connect_ns",
+                "srtt_ns": "srtt_ns",
+                "min_rtt_ns": "min_rtt_ns",
+            },
             failed="error < 0",
             shown=Shown(
                 tables=(
@@ -234,12 +252,10 @@ PROBE = Probe(
     ),
     extra_options=(REPORT_MS,),
     ring_bytes=4 << 20,
-    alternatives=(
-        Alternative(
-            "tp_btf: inet_sock_set_state, sock_send_length, sock_recv_length, tcp_*",
-            (*_PROGRAMS, "net_send", "net_receive"),
-        ),
-        Alternative("tp_btf: inet_sock_set_state, tcp_*", (*_PROGRAMS, "net_received")),
+    alternatives=tuple(
+        Alternative(uses + connects, (*_PROGRAMS, *_USES[uses], *_CONNECTS[connects]))
+        for uses in _USES
+        for connects in _CONNECTS
     ),
     found_by=("net_settle",),
     constants=lambda options: {"report_ns": options["report_ms"] * _NS_PER_MS // 2},

@@ -5,8 +5,10 @@ usage: connections.py HOW COUNT HOST [NETNS]    NETNS: file of the network names
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
+import select
 import socket
 import struct
 import subprocess
@@ -215,6 +217,63 @@ def unanswered() -> dict[str, Any]:
             socket.create_connection(server.getsockname()[:2], timeout=1.6)
     filling.close()
     return {"port": server.getsockname()[1]}
+
+
+def failing(client: socket.socket, host: str, port: int) -> list[Any]:
+    """Where a connect was to go, and its error."""
+    try:
+        client.connect((host, port))
+    except OSError as error:
+        return [host, port, error.errno]
+    raise AssertionError(f"{host}:{port} answers")
+
+
+def unsent() -> dict[str, Any]:
+    """Connects that fail before a SYN is sent, each COUNT times; needs a network namespace of its own."""
+    named("net-unsent")
+    v6 = FAMILY == socket.AF_INET6
+    net, length = ("2001:db8::", 128) if v6 else ("198.51.100.", 32)
+    for kind, last in (("unreachable", 2), ("prohibit", 3), ("blackhole", 4)):
+        subprocess.run(["ip", "route", "add", kind, f"{net}{last}/{length}"], check=True)
+    failed = []
+    for n in range(COUNT):
+        for last in (1, 2, 3, 4):
+            with socket.socket(FAMILY) as client:
+                failed.append(failing(client, f"{net}{last}", 1000 + n))
+                failed.append(failing(client, f"{net}{last}", 2000 + n))  # the same socket again
+        with socket.socket(FAMILY) as client:
+            address = struct.pack("H", FAMILY)
+            assert ctypes.CDLL(None).connect(client.fileno(), address, len(address)) == -1
+            failed.append([None, 0, errno.EINVAL])
+    server = listening()
+    port = server.getsockname()[1]
+    Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("47002 47003")
+    taken = [socket.create_connection((HOST, port)) for _ in range(2)]
+    for _ in range(COUNT):
+        with socket.socket(FAMILY) as client:
+            failed.append(failing(client, HOST, port))
+    return {"pid": os.getpid(), "port": port, "failed": failed, "connected": len(taken)}
+
+
+def asked() -> dict[str, Any]:
+    """Calls of connect() that begin no connection: they ask about one, or disconnect a socket."""
+    server = listening()
+    closed = listening()
+    port = closed.getsockname()[1]
+    closed.close()
+    told = []
+    for _ in range(COUNT):
+        client = socket.socket(FAMILY)
+        client.setblocking(False)
+        told.append(client.connect_ex((HOST, port)))
+        select.select([], [client], [])
+        told.append(client.connect_ex((HOST, port)))
+        client.close()
+        with socket.create_connection(server.getsockname()[:2]) as client:
+            told.append(client.connect_ex(server.getsockname()[:2]))
+            unspecified = struct.pack("H14x", socket.AF_UNSPEC)
+            told.append(ctypes.CDLL(None).connect(client.fileno(), unspecified, len(unspecified)))
+    return {"refused": port, "port": server.getsockname()[1], "told": told}
 
 
 print(json.dumps(globals()[HOW]()))
