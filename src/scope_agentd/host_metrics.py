@@ -1,6 +1,6 @@
 """What the machine does as a whole, from /proc: processors, memory, disks, network, pressure.
 
-A scrape reads six small files. Labels are few: devices are whole disks, and interfaces are those that have a link, at
+A scrape reads some small files. Labels are few: devices are whole disks, and interfaces are those that have a link, at
 most `MOST` of each; beyond, the busiest are told.
 """
 
@@ -19,8 +19,15 @@ _MEMORY = {
     "MemTotal": ("memory_total_bytes", "Memory of the machine"),
     "MemAvailable": ("memory_available_bytes", "Memory that programs could get without swapping"),
     "Cached": ("memory_cached_bytes", "Memory with contents of files"),
+    "Dirty": ("memory_dirty_bytes", "Memory that is to be written to disks"),
     "SwapTotal": ("swap_total_bytes", "Swap space"),
     "SwapFree": ("swap_free_bytes", "Unused swap space"),
+}
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PAGING = {
+    "pswpin": ("swapped_in_bytes", "Memory read back from swap space", _PAGE),
+    "pswpout": ("swapped_out_bytes", "Memory written to swap space", _PAGE),
+    "pgmajfault": ("major_faults", "Page faults that read from a disk", 1),
 }
 _DISK = {
     0: ("disk_reads", "Completed reads", 1.0),
@@ -76,14 +83,20 @@ class HostCollector(Collector):
             "scope_host_boot_time_seconds", "Start of the kernel, since 1970", counted.get("btime", 0)
         )
         for line in self._lines("loadavg"):
-            load = float(line.split()[0])
-            yield GaugeMetricFamily("scope_host_load1", "Mean number of runnable and blocked threads in a minute", load)
+            for minutes, load in zip((1, 5, 15), line.split(), strict=False):
+                meaning = f"Mean number of runnable and blocked threads in {minutes} min"
+                yield GaugeMetricFamily(f"scope_host_load{minutes}", meaning, float(load))
 
     def _memory(self) -> Iterator[Metric]:
         sizes = {line.partition(":")[0]: int(line.split()[1]) << 10 for line in self._lines("meminfo")}
         for key, (name, meaning) in _MEMORY.items():
             if key in sizes:
                 yield GaugeMetricFamily(f"scope_host_{name}", meaning, sizes[key])
+        for line in self._lines("vmstat"):
+            key, _, number = line.partition(" ")
+            if key in _PAGING:
+                name, meaning, unit = _PAGING[key]
+                yield CounterMetricFamily(f"scope_host_{name}", meaning, int(number) * unit)
 
     def _disks(self) -> Iterator[Metric]:
         found: dict[str, list[int]] = {}
@@ -104,15 +117,18 @@ class HostCollector(Collector):
         yield from self._counted(found, "interface", {place: (*named, 1.0) for place, named in _NETWORK.items()})
 
     def _pressure(self) -> Iterator[Metric]:
-        waited = CounterMetricFamily(
-            "scope_host_pressure_seconds", "Time in which some task waited for the resource", labels=["resource"]
-        )
+        families = {
+            kind: CounterMetricFamily(f"scope_host_{name}_seconds", meaning, labels=["resource"])
+            for kind, name, meaning in (
+                ("some", "pressure", "Time in which some task waited for the resource"),
+                ("full", "stalled", "Time in which all tasks waited for the resource"),
+            )
+        }
         for resource in _PRESSURE:
             for line in self._lines(f"pressure/{resource}"):
-                kind, _, total = line.partition("total=")
-                if kind.startswith("some"):
-                    waited.add_metric([resource], int(total) * 1e-6)
-        yield waited
+                kind, _, rest = line.partition(" ")
+                families[kind].add_metric([resource], int(rest.rpartition("total=")[2]) * 1e-6)
+        yield from families.values()
 
     def _counted(
         self, found: dict[str, list[int]], label: str, places: dict[int, tuple[str, str, float]]

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from scope_agentd.annotations.socket import AnnotationSocket
 from scope_agentd.bus.bus import Bus
+from scope_agentd.cgroup_metrics import CgroupCollector
 from scope_agentd.host_metrics import HostCollector
 from scope_agentd.pipeline.spool import Spool
 from scope_agentd.run import Run
@@ -21,6 +22,7 @@ from scope_agentd.session.link import Link
 from scope_agentd.session.upload import Upload
 from scope_agentd.tasks import Tasks
 from scope_agentd.totals import Totals
+from scope_bpf.containers.containers import Containers
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
 if TYPE_CHECKING:  # an idle agent must not load numpy and Arrow
@@ -171,9 +173,10 @@ def _state(task: Any) -> str:
 
 
 def registry(collector: AgentCollector) -> CollectorRegistry:
-    """A registry of the agent's metrics, of its process's, and of the machine's."""
+    """A registry of the agent's metrics, of its process's, and of the machine's and its cgroups'."""
     made = CollectorRegistry()
     made.register(collector)
     made.register(HostCollector())
+    made.register(CgroupCollector(Containers()))
     ProcessCollector(registry=made)
     return made

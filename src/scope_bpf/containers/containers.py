@@ -14,6 +14,7 @@ from scope_bpf.host import has_host_pids
 
 _MOST_KNOWN = 4096  # distinct texts of /proc/PID/cgroup
 _AGAIN_S = 1.0  # an engine may write its files after it has made the cgroup
+_LATER_S = 300.0  # to ask all engines takes over a millisecond, and most cgroups are no container's
 _RENAMED_S = 30.0  # after which a container may have another name
 
 
@@ -50,6 +51,20 @@ class Membership:
         return getattr(self, name) or None
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """What was found. What is not whole is asked for again after as long as it has been known.
+
+    Attributes:
+        since: when it was asked for the first time.
+        until: when it is asked for again.
+    """
+
+    membership: Membership
+    since: float
+    until: float
+
+
 class Containers:
     """Containers by their cgroups; what was found is kept after their end. For any thread.
 
@@ -60,25 +75,27 @@ class Containers:
     def __init__(self, root: Path | None = None) -> None:
         self._root = root or _of_host()
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, tuple[Membership, float]] = OrderedDict()
+        self._known: OrderedDict[str, _Answer] = OrderedDict()
 
     def of(self, text: str) -> Membership:
         """What a process belongs to; `text`: see `cgroups_of`."""
         with self._lock:
-            found, until = self._known.get(text, (None, 0.0))
-        if found and time.monotonic() < until:
-            return found
+            found = self._known.get(text)
+        if found and time.monotonic() < found.until:
+            return found.membership
         return self.look(text)
 
     def look(self, text: str) -> Membership:
         """The same, but asks the engines whatever is known already."""
         made = self._made(text)  # without the lock: an engine may take its time
+        now = time.monotonic()
         with self._lock:
-            found, _ = self._known.get(text, (None, 0.0))
-        if found and found.is_whole and not made.is_whole:
-            made = found  # its container has ended
-        with self._lock:
-            self._known[text] = made, time.monotonic() + (_RENAMED_S if made.is_whole else _AGAIN_S)
+            found = self._known.get(text)
+            if found and found.membership.is_whole and not made.is_whole:
+                made = found.membership  # its container has ended
+            since = found.since if found else now
+            pause = _RENAMED_S if made.is_whole else min(max(_AGAIN_S, now - since), _LATER_S)
+            self._known[text] = _Answer(made, since, now + pause)
             self._known.move_to_end(text)
             if len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)

@@ -39,6 +39,7 @@ def _machine(folder: Path) -> HostCollector:
     (proc / "diskstats").write_text("\n".join([*disks, *parts]))
     for n in range(100):
         (sys / "block" / f"sd{n}").mkdir(parents=True)
+    (proc / "vmstat").write_text("nr_free_pages 1\npswpin 3\npswpout 0\npgmajfault 11\n")
     (proc / "pressure/cpu").write_text("some avg10=0 avg60=0 avg300=0 total=2500000\nfull total=1\n")
     return HostCollector(proc, sys)
 
@@ -55,6 +56,10 @@ def test_values_are_those_of_the_kernel(tmp_path: Path) -> None:
     assert told["scope_host_disk_busy_seconds_total[('device', 'sd99')]"] == 1.5
     assert told["scope_host_network_sent_bytes_total[('interface', 'eth99')]"] == 9900
     assert told["scope_host_pressure_seconds_total[('resource', 'cpu')]"] == 2.5
+    assert told["scope_host_stalled_seconds_total[('resource', 'cpu')]"] == 1e-6
+    assert [told[f"scope_host_load{minutes}[]"] for minutes in (1, 5, 15)] == [1.5, 1, 0.5]
+    assert told["scope_host_swapped_in_bytes_total[]"] == 3 * os.sysconf("SC_PAGE_SIZE")
+    assert told["scope_host_major_faults_total[]"] == 11
     assert not any("lo'" in key or "p1'" in key for key in told)
 
 

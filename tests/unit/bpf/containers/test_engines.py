@@ -199,3 +199,20 @@ def test_names_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     path.unlink()
     now[0] += 1000
     assert (containers.of(text).container_name, containers.of(text).image) == ("shop-web-1", "nginx:1")
+
+
+def test_what_is_no_container_is_asked_for_less_and_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cgroup that no engine knows is asked for again after as long as it has been known, up to five minutes."""
+    now, asked = [0.0], []
+
+    def id_of(_: Path, path: str) -> str:
+        asked.append((now[0], path))
+        return ""
+
+    monkeypatch.setattr("scope_bpf.containers.containers.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("scope_bpf.containers.containers.runtimes.id_of", id_of)
+    containers = Containers(tmp_path)
+    for second in range(2000):
+        now[0] = float(second)
+        containers.of("0::/system.slice/cron.service\n")
+    assert [at for at, _ in asked] == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 812, 1112, 1412, 1712]
