@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which communicator a handle is, and which rank: known of communicators whose initialisation was seen. */
+#ifndef SCOPE_NCCL_COMMUNICATORS_BPF_H
+#define SCOPE_NCCL_COMMUNICATORS_BPF_H
+
+#define NCCL_IN_PROGRESS 7 /* ncclInProgress in nccl.h: a communicator that does not block is not ready yet */
+#define NCCL_MOST_DEVICES 64
+
+struct nccl_communicators_key {
+	__u64 start_ns;
+	__u64 comm;
+	__s32 pid;
+	__u32 pad;
+};
+
+SCOPE_SHARED(struct, nccl_communicators_key);
+
+struct nccl_communicator {
+	__u64 hash;	   /* of its unique id */
+	__u64 collectives; /* called so far by this rank */
+	__s32 rank;
+	__s32 nranks;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct nccl_communicators_key);
+	__type(value, struct nccl_communicator);
+} nccl_communicators SEC(".maps");
+
+struct nccl_arrival {
+	__u64 communicator;
+	__u64 sequence;
+};
+
+/* When the first rank on this machine called a collective. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct nccl_arrival);
+	__type(value, __u64);
+} nccl_arrivals SEC(".maps");
+
+/* A hash of the unique id at an address: FNV-1a, by words. 0: it cannot be read. */
+static __always_inline __u64 read_id(struct nccl_thread *thread, __u64 address)
+{
+	__u64 hash = 0xcbf29ce484222325;
+
+	if (bpf_probe_read_user(thread->id, sizeof(thread->id), (void *)address))
+		return 0;
+	for (int i = 0; i < NCCL_ID_WORDS; i++) {
+		hash = (hash ^ thread->id[i]) * 0x100000001b3;
+		hash ^= hash >> 32; /* high bits of a word change low bits, too */
+	}
+	return hash;
+}
+
+/*
+ * Reads id and rank of an initialisation at its first instruction. An id that is passed by value is on the stack above
+ * the return address on x86-64 (System V ABI, 3.2.3); on arm64, its address is passed (AAPCS64, 6.8.2, B.4).
+ */
+static __always_inline void read_init(struct pt_regs *ctx, struct nccl_thread *thread, struct nccl_frame *frame,
+				      enum nccl_kind kind)
+{
+	__u64 id = frame->args[4];
+
+	frame->nranks = frame->args[1];
+	frame->rank = frame->args[2];
+	if (kind == NCCL_INIT_RANK) {
+#if defined(__TARGET_ARCH_x86)
+		id = PT_REGS_SP(ctx) + 8;
+#elif defined(__TARGET_ARCH_arm64)
+		id = frame->args[2];
+		frame->rank = frame->args[3];
+#endif
+	}
+	frame->communicator = read_id(thread, id);
+	frame->has_rank = frame->communicator != 0;
+}
+
+static __always_inline void learn(struct task_struct *task, __u64 comm, __u64 hash, __s32 rank, __s32 nranks)
+{
+	struct nccl_communicators_key key = {.start_ns = running_start_ns(), .comm = comm, .pid = task->tgid};
+	struct nccl_communicator found = {.hash = hash, .rank = rank, .nranks = nranks};
+
+	if (comm && hash)
+		bpf_map_update_elem(&nccl_communicators, &key, &found, BPF_ANY);
+}
+
+static __always_inline void forget(struct task_struct *task, __u64 comm)
+{
+	struct nccl_communicators_key key = {.start_ns = running_start_ns(), .comm = comm, .pid = task->tgid};
+
+	bpf_map_delete_elem(&nccl_communicators, &key);
+}
+
+static __always_inline void recall(struct task_struct *task, struct nccl_frame *frame, enum nccl_kind kind, __u64 comm)
+{
+	struct nccl_communicators_key key = {.start_ns = running_start_ns(), .comm = comm, .pid = task->tgid};
+	struct nccl_communicator *found = bpf_map_lookup_elem(&nccl_communicators, &key);
+	struct nccl_arrival arrival;
+	__u64 *first_ns;
+
+	if (!found)
+		return;
+	frame->communicator = found->hash;
+	frame->rank = found->rank;
+	frame->nranks = found->nranks;
+	frame->has_rank = 1;
+	if (kind != NCCL_COLLECTIVE || frame->nested)
+		return;
+	frame->sequence = __sync_fetch_and_add(&found->collectives, 1);
+	frame->has_sequence = 1;
+	arrival.communicator = found->hash;
+	arrival.sequence = frame->sequence;
+	bpf_map_update_elem(&nccl_arrivals, &arrival, &frame->call.entered_ns, BPF_NOEXIST);
+	first_ns = bpf_map_lookup_elem(&nccl_arrivals, &arrival);
+	if (first_ns && *first_ns < frame->call.entered_ns)
+		frame->late_ns = frame->call.entered_ns - *first_ns;
+}
+
+struct learn_walk {
+	struct task_struct *task;
+	__u64 comms;
+	__u64 hash;
+	__s32 nranks;
+};
+
+static long learn_next(__u32 rank, struct learn_walk *walk)
+{
+	__u64 comm = 0;
+
+	if (bpf_probe_read_user(&comm, sizeof(comm), (void *)(walk->comms + rank * sizeof(comm))))
+		return 1;
+	learn(bpf_get_current_task_btf(), comm, walk->hash, rank, walk->nranks);
+	return 0;
+}
+
+/* Notes communicators that a call has made. Returns the handle, if it has made one. */
+static __always_inline __u64 learn_made(struct task_struct *task, struct nccl_thread *thread, struct nccl_frame *frame,
+					const struct nccl_place *place, __s32 result)
+{
+	struct learn_walk walk = {.comms = frame->args[0], .hash = thread->made, .nranks = frame->args[1]};
+	__u64 comm = 0;
+
+	if (result && result != NCCL_IN_PROGRESS)
+		return 0;
+	if (place->kind == NCCL_INIT_ALL) {
+		if (walk.nranks > 0)
+			bpf_loop(walk.nranks < NCCL_MOST_DEVICES ? walk.nranks : NCCL_MOST_DEVICES, learn_next, &walk,
+				 0);
+		return 0;
+	}
+	bpf_probe_read_user(&comm, sizeof(comm), (void *)argument(frame, place->comm));
+	if (place->kind == NCCL_INIT_OTHER)
+		forget(task, comm);
+	else
+		learn(task, comm, frame->communicator, frame->rank, frame->nranks);
+	return comm;
+}
+
+#endif

@@ -1,0 +1,109 @@
+"""NCCL, with which GPUs exchange data: collectives and point-to-point, by communicator and rank."""
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.stream import Derived, Rows, Stream
+from scope_bpf.probes.nccl.functions import FUNCTIONS, RESULTS
+from scope_bpf.probes.nccl.guide import GUIDE
+from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
+from scope_catalogue.stream import Column
+from scope_catalogue.tables import Count, Quantiles, Sum, Table
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+_NAMES = pa.array([function.name for function in FUNCTIONS])
+_RESULTS = pa.array(RESULTS)
+
+_FAILED = "result != 0 and result != 7"  # ncclInProgress
+_ATTACHED = "functions of libnccl; tp_btf: sched_process_exit, sched_process_exec"
+
+
+def _derive_call(rows: Rows) -> dict[str, pa.Array]:
+    known = (rows["returned"] == 1) & (rows["result"] >= 0) & (rows["result"] < len(RESULTS))
+    numbers = pa.array(np.where(known, rows["result"], 0).astype(np.int32), mask=~known)
+    return {
+        "function": _NAMES.take(pa.array(rows["function_id"].astype(np.int32))).dictionary_encode(),
+        "result_name": _RESULTS.take(numbers).dictionary_encode(),
+    }
+
+
+_CALL = Stream(
+    "nccl_call",
+    "one row per finished call, timed at entry",
+    columns={
+        "duration_ns": Column("from entry to return; the GPU goes on after it", "ns"),
+        "bytes": Column("elements times their size, by the call's count: of one rank, if ranks have parts", "bytes"),
+        "dtype": Column("type of the elements, such as bfloat16"),
+        "op": Column("operator of a reduction: sum, prod, max, min, avg; custom: made by the program"),
+        "root": Column("root of a collective that has one"),
+        "peer": Column("rank that is sent to, or received from"),
+        "handle": Column("the process's handle of the communicator", hex=True, identity=True),
+        "communicator": Column(
+            "the communicator, the same for all its ranks on all machines: a hash of its unique id; absent, like rank, "
+            "if its initialisation was not recorded",
+            hex=True,
+            identity=True,
+        ),
+        "rank": Column("rank of the communicator that calls"),
+        "nranks": Column("ranks of the communicator"),
+        "sequence": Column(
+            "number of the collective in its communicator, from 0: ranks' rows with the same number are one collective"
+        ),
+        "late_ns": Column("of a collective: how much later this rank called it than the first on this machine", "ns"),
+        "stream": Column("the CUDA stream's handle; 0: the default stream", hex=True, identity=True),
+        "result": Column("returned value; 0: success; absent if the thread ended during the call"),
+        "in_group": Column("1 between ncclGroupStart and ncclGroupEnd: the latter waits for what this call would"),
+        "nested": Column("1 if called from inside another recorded call: do not add it to the outer call"),
+    },
+    derived={
+        "function": Derived(Column("name of the function"), _WORD),
+        "result_name": Derived(Column("name of the result, such as ncclInvalidArgument"), _WORD),
+    },
+    derive=_derive_call,
+    hidden=(
+        *("function_id", "has_bytes", "has_dtype", "has_op", "has_root", "has_peer", "has_handle", "has_rank"),
+        *("has_sequence", "has_stream", "returned"),
+    ),
+    null_unless={
+        **{name: f"has_{name}" for name in ("bytes", "dtype", "op", "root", "peer", "handle", "rank", "stream")},
+        **dict.fromkeys(("communicator", "nranks"), "has_rank"),
+        **dict.fromkeys(("sequence", "late_ns"), "has_sequence"),
+        "result": "returned",
+    },
+    failed=_FAILED,
+    shown=Shown(
+        tables=(
+            Table(
+                ("comm", "function", "dtype"),
+                (Count(), Sum("bytes"), Sum("duration_ns"), Quantiles("duration_ns")),
+                where="nested = 0",
+                title="calls by function",
+            ),
+            Table(
+                ("comm", "pid", "communicator", "rank"),
+                (Count(), Quantiles("late_ns"), Sum("duration_ns"), Sum("late_ns")),
+                where="late_ns is not null",
+                title="collectives by rank: late after the first rank on the machine",
+            ),
+            Table(("comm", "function", "result_name"), where=f"nested = 0 and {_FAILED}", title="errors"),
+        ),
+        line=("duration_ns", "result_name", "rank", "nranks", "bytes", "dtype", "function"),
+        timeline=Timeline(slices=(Slices(named=("function",)),)),
+    ),
+    rollup=Rollup(by=("comm", "function"), measured="duration_ns", where="nested = 0"),
+)
+
+PROBE = Probe(
+    name="nccl",
+    meaning="NCCL: collectives and point-to-point between GPUs, by communicator and rank, and who is late",
+    streams=(_CALL,),
+    alternatives=(
+        Alternative(f"uprobe_multi: {_ATTACHED}", ("nccl_abandon", "nccl_replace"), uprobe_multi=True),
+        Alternative(f"uprobe: {_ATTACHED}", ("nccl_abandon", "nccl_replace")),
+    ),
+    places=lambda _: tuple(function.place for function in FUNCTIONS),
+    libraries=("libnccl.so",),
+    kept_by_process=("nccl_communicators",),
+    guide=GUIDE,
+)

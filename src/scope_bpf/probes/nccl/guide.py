@@ -1,0 +1,38 @@
+"""What people should know about the probe `nccl`."""
+
+from scope_catalogue.guide import Example, Guide
+
+GUIDE = Guide(
+    examples=(
+        Example(
+            "scope trace nccl -- torchrun --nproc-per-node 8 train.py",
+            "collectives and point-to-point of a program's ranks, by function and type",
+        ),
+        Example(
+            "scope trace nccl --lines --where 'late_ns > 1ms' -- torchrun --nproc-per-node 8 train.py",
+            "each collective that a rank called 1 ms or more after the first rank",
+        ),
+    ),
+    notes=(
+        "It attaches to NCCL's functions in every file that the watched processes map: `libnccl.so.2` of the system or "
+        "of a Python environment, also when it is loaded late, and a copy that is linked into a program or into "
+        "PyTorch and has its symbols.",
+        "Rank, number of ranks and `communicator` are learnt when a communicator is made: `ncclCommInitRank`, "
+        "`ncclCommInitRankConfig`, `ncclCommInitRankScalable`, `ncclCommInitAll`. `communicator` is the same for all "
+        "ranks, so rows of several processes and machines can be joined by it and by `sequence`.",
+        "`late_ns` is the delay of a rank's call after the first rank's call of the same collective, among the ranks "
+        "on this machine whose rows are recorded. A rank that comes last lets all others wait, mostly on their GPUs.",
+        "`bytes` are the elements that the call counts, times their size: of one rank for `ncclAllGather`, "
+        "`ncclReduceScatter`, `ncclAlltoAll`, `ncclGather` and `ncclScatter`.",
+        "In a group, calls return at once, and `ncclGroupEnd` has the time of all. `ncclGroupStart` has no rows.",
+    ),
+    limits=(
+        "A duration is that of the call on the CPU: NCCL only starts its work on the GPU. When the work is done is not "
+        "recorded.",
+        "Of communicators that were made before the task began, and by `ncclCommSplit`, `ncclCommShrink` and "
+        "`ncclCommGrow`, only the handle is known.",
+        "A process that loads the library while a task runs: SCOPE attaches within milliseconds and misses the calls "
+        "before.",
+        "`ncclPutSignal`, `ncclSignal` and `ncclWaitSignal` are not recorded.",
+    ),
+)

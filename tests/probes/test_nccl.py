@@ -1,0 +1,155 @@
+"""The `nccl` probe: ranks that call a stand-in for NCCL, compared with its own account; and NCCL itself, which fails
+without a GPU."""
+
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.llm.runs import CACHE, recorded_run
+from tests.probes.nccl_programs import WORKLOADS, build, nccl
+from tests.probes.recording import Record, Recording
+
+from scope_bpf.code.elf import ElfFile
+from scope_bpf.probes.nccl.functions import FUNCTIONS, RESULTS
+
+RANKS, LATE = 3, 1
+DTYPES = {0: "int8", 4: "int64", 7: "float32", 8: "float64", 9: "bfloat16", 11: "float8e5m2", 99: "99"}
+OPS = {0: "sum", 2: "max", 3: "min", 4: "avg", 17: "custom"}
+
+
+def ran(record: Record, folder: Path, linked: str = "shared", **options: Any) -> Recording:
+    """What was recorded of nccl_ranks.c; the account of its stand-in is in a file in the folder."""
+    recording = record("nccl", [str(build(folder, linked)), str(RANKS), str(LATE), str(folder / "told")], **options)
+    assert recording.status == 0
+    assert all(not account.lost for account in recording.accounts.values())
+    return recording
+
+
+def _transfers(recording: Recording) -> list[dict[str, Any]]:
+    return [row for row in recording.rows("nccl_call") if row["dtype"] is not None]
+
+
+@pytest.mark.parametrize("linked", ["shared", "static"])
+def test_every_call_is_there(record: Record, tmp_path: Path, linked: str) -> None:
+    """Each collective, send and receive of each rank has a row with bytes, type, operator, root or peer, stream and
+    result, as the library itself tells."""
+    recording = ran(record, tmp_path, linked)
+    told: list[tuple[Any, ...]] = [
+        (name, *(None if int(word) == -1 else int(word) for word in words))
+        for name, *words in map(str.split, (tmp_path / "told").read_text().splitlines())
+    ]
+    names = ("rank", "nranks", "bytes", "dtype", "op", "root", "peer", "stream", "result")
+    rows = [row for row in _transfers(recording) if row["function"] != "ncclBcast"]
+    found = Counter((row["function"], *(row[name] for name in names)) for row in rows)
+    assert found == Counter(
+        (function, rank, ranks, size, DTYPES[dtype], OPS.get(op), root, peer, stream, result)
+        for function, rank, ranks, size, dtype, op, root, peer, stream, result in told
+    )
+    assert found.total() == RANKS * (7 + 3 + 7 + 2 + 1 + 1)
+    assert {row["result_name"] for row in rows} == {"ncclSuccess", "ncclInvalidArgument"}
+
+
+def test_groups_and_nested_calls(record: Record, tmp_path: Path) -> None:
+    """Calls in a group are marked, and its end has a row; so is ncclBroadcast when ncclBcast calls it."""
+    rows = ran(record, tmp_path).rows("nccl_call")
+    assert Counter(row["function"] for row in rows if row["in_group"]) == {
+        "ncclSend": RANKS,
+        "ncclRecv": RANKS,
+        "ncclAllReduce": RANKS,
+    }
+    assert sum(row["function"] == "ncclGroupEnd" for row in rows) == RANKS + 1
+    assert not [row for row in rows if row["function"] in ("ncclGroupStart", "ncclGetUniqueId")]
+    calls = Counter((row["function"], row["nested"]) for row in rows if "cast" in row["function"])
+    assert calls == {("ncclBcast", 0): 3 * RANKS, ("ncclBroadcast", 1): 3 * RANKS}
+    assert sum(row["nested"] for row in rows) == 3 * RANKS
+
+
+def test_ranks_of_a_communicator(record: Record, tmp_path: Path) -> None:
+    """Ranks in several processes, each initialised by another function, share a communicator; so do those of
+    ncclCommInitAll, which share another."""
+    recording = ran(record, tmp_path)
+    ranks: dict[int, set[tuple[bool, int]]] = defaultdict(set)
+    for row in _transfers(recording):
+        ranks[row["communicator"]].add((row["pid"] == recording.pid, row["rank"]))
+    assert sorted(map(sorted, ranks.values())) == [
+        [(False, rank) for rank in range(RANKS)],
+        [(True, rank) for rank in range(RANKS)],
+    ]
+    inits = {row["function"]: row for row in recording.rows("nccl_call") if row["function"].startswith("ncclCommInit")}
+    assert {name: (row["rank"], row["nranks"], row["handle"] is None) for name, row in inits.items()} == {
+        "ncclCommInitRank": (0, RANKS, False),
+        "ncclCommInitRankConfig": (1, RANKS, False),
+        "ncclCommInitRankScalable": (2, RANKS, False),
+        "ncclCommInitAll": (None, None, True),
+    }
+
+
+def test_who_is_late(record: Record, tmp_path: Path) -> None:
+    """Rows with the same number are the same collective, and tell how much later each rank called it than the first;
+    meanwhile the others wait for the one that is 20 ms late."""
+    recording = ran(record, tmp_path)
+    collectives: dict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
+    for row in _transfers(recording):
+        if row["sequence"] is not None and row["pid"] != recording.pid and row["result"] == 0:
+            collectives[row["sequence"]][row["rank"]] = row
+    assert sorted(collectives) == list(range(7 + 3 + 7))
+    for ranks in collectives.values():
+        assert len({(row["function"], row["bytes"]) for row in ranks.values()}) == 1
+        first = min(row["ktime_ns"] for row in ranks.values())
+        assert {rank: row["late_ns"] for rank, row in ranks.items()} == {
+            rank: row["ktime_ns"] - first for rank, row in ranks.items()
+        }
+        assert max(ranks, key=lambda rank: ranks[rank]["late_ns"]) == LATE
+        assert ranks[LATE]["late_ns"] >= 20_000_000
+        assert all(row["duration_ns"] >= 20_000_000 for rank, row in ranks.items() if rank != LATE)
+
+
+@pytest.mark.timeout(600)  # downloads NCCL the first time
+def test_nccl_itself(record: Record, tmp_path: Path) -> None:
+    """In NCCL of a Python environment, loaded late, all functions are found, and calls that fail without a GPU have
+    their results."""
+    library = nccl(CACHE) / "lib" / "libnccl.so.2"
+    names = [function.name for function in FUNCTIONS]
+    with library.open("rb", buffering=0) as file:
+        assert sorted(ElfFile(file).functions(names)) == sorted(names)
+    output = tmp_path / "output"
+    recording = recorded_run(
+        record, [sys.executable, str(WORKLOADS / "nccl_fails.py"), str(library)], output, probe="nccl"
+    )
+    told = [(name, int(result)) for name, result in map(str.split, output.read_text().splitlines())]
+    rows = [row for row in recording.rows("nccl_call") if not row["nested"]]
+    assert [(row["function"], row["result"]) for row in rows] == told
+    assert [row["result_name"] for row in rows] == [RESULTS[result] for _, result in told]
+    found = {row["function"]: row for row in rows}
+    assert (found["ncclCommInitRank"]["rank"], found["ncclCommInitRank"]["nranks"]) == (1, 2)
+    assert found["ncclCommInitRank"]["result_name"] == "ncclUnhandledCudaError"
+    assert (found["ncclAllReduce"]["bytes"], found["ncclAllReduce"]["op"]) == (4 * 1009, "prod")
+    assert (found["ncclSend"]["bytes"], found["ncclSend"]["peer"]) == (2 * 211, 3)
+
+
+@pytest.mark.timeout(600)
+def test_the_header(tmp_path: Path) -> None:
+    """Numbers of results, types and operators are those of nccl.h."""
+    source = tmp_path / "numbers.c"
+    results = ", ".join(f"{name} == {number}" for number, name in enumerate(RESULTS))
+    types = ("Int8", "Uint8", "Int32", "Uint32", "Int64", "Uint64", "Float16", "Float32", "Float64", "Bfloat16")
+    expected = [
+        *results.split(", "),
+        f"ncclNumResults == {len(RESULTS)}",
+        *(f"nccl{name} == {number}" for number, name in enumerate((*types, "Float8e4m3", "Float8e5m2"))),
+        "ncclNumTypes == 12",
+        *(f"nccl{name} == {number}" for number, name in enumerate(("Sum", "Prod", "Max", "Min", "Avg"))),
+        "ncclNumOps == 5",
+        "NCCL_UNIQUE_ID_BYTES == 128",
+    ]
+    checks = "".join(f'_Static_assert({each}, "{each}");\n' for each in expected)
+    source.write_text(f"#include <nccl.h>\n{checks}")
+    types_of_cuda = "typedef struct CUstream_st *cudaStream_t;\ntypedef struct CUevent_st *cudaEvent_t;\n"
+    (tmp_path / "cuda_runtime.h").write_text(f"#include <stddef.h>\n{types_of_cuda}")
+    (tmp_path / "cuda_fp16.h").touch()
+    subprocess.run(
+        ["gcc", "-fsyntax-only", "-I", str(tmp_path), "-I", str(nccl(CACHE) / "include"), str(source)], check=True
+    )

@@ -1,0 +1,175 @@
+/*
+ * A stand-in for libnccl on hosts without a GPU. Functions of the same names and arguments succeed and print an account
+ * of each call; a collective waits until all ranks have called it. Ranks may be processes: they meet in a file of
+ * shared memory whose name is in the unique id.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "nccl_stand_in.h"
+
+struct meeting {
+	atomic_long entered; /* calls of collectives by all ranks */
+};
+
+struct ncclComm {
+	int rank, ranks, waits;
+	long called;
+	struct meeting *meeting;
+};
+
+static const int sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}; /* by ncclDataType_t */
+
+static int tell(const char *function, struct ncclComm *comm, size_t count, int type, int op, int root, int peer,
+		void *stream, int result)
+{
+	char line[256];
+	int length =
+		snprintf(line, sizeof(line), "%s %d %d %ld %d %d %d %d %ld %d\n", function, comm->rank, comm->ranks,
+			 type < 12 ? (long)count * sizes[type] : -1, type, op, root, peer, (long)stream, result);
+
+	return write(1, line, length) == length ? result : 3;
+}
+
+static int collect(const char *function, struct ncclComm *comm, size_t count, int type, int op, int root, void *stream)
+{
+	if (type >= 12)
+		return tell(function, comm, count, type, op, root, -1, stream, 4);
+	atomic_fetch_add(&comm->meeting->entered, 1);
+	comm->called++;
+	while (comm->waits && atomic_load(&comm->meeting->entered) < comm->called * comm->ranks)
+		usleep(100);
+	return tell(function, comm, count, type, op, root, -1, stream, 0);
+}
+
+int ncclGetUniqueId(ncclUniqueId *id)
+{
+	memset(id, 0, sizeof(*id));
+	snprintf(id->internal, sizeof(id->internal), "/nccl-%d-%ld", getpid(), random());
+	return 0;
+}
+
+static int make(ncclComm_t *made, int ranks, const ncclUniqueId *id, int rank, int waits)
+{
+	int file = shm_open(id->internal, O_RDWR | O_CREAT, 0600);
+	struct ncclComm *comm = malloc(sizeof(*comm));
+
+	if (rank >= ranks || file < 0 || ftruncate(file, sizeof(struct meeting)))
+		return 4;
+	comm->rank = rank;
+	comm->ranks = ranks;
+	comm->waits = waits;
+	comm->called = 0;
+	comm->meeting = mmap(NULL, sizeof(struct meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	close(file);
+	*made = comm;
+	return 0;
+}
+
+int ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
+{
+	return make(comm, ranks, &id, rank, 1);
+}
+
+int ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, void *config)
+{
+	return make(comm, ranks, &id, rank, 1);
+}
+
+int ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int ids, ncclUniqueId *id, void *config)
+{
+	return make(comm, ranks, id, rank, 1);
+}
+
+int ncclCommInitAll(ncclComm_t *comms, int devices, const int *list)
+{
+	ncclUniqueId id;
+
+	ncclGetUniqueId(&id);
+	for (int rank = 0; rank < devices; rank++)
+		make(&comms[rank], devices, &id, rank, 0); /* one thread calls for all ranks */
+	return shm_unlink(id.internal);
+}
+
+int ncclCommDestroy(ncclComm_t comm)
+{
+	free(comm);
+	return 0;
+}
+
+int ncclGroupStart(void)
+{
+	return 0;
+}
+
+int ncclGroupEnd(void)
+{
+	return 0;
+}
+
+int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, ncclComm_t comm, void *stream)
+{
+	return collect(__func__, comm, count, type, op, -1, stream);
+}
+
+int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op, ncclComm_t comm, void *stream)
+{
+	return collect(__func__, comm, count, type, op, -1, stream);
+}
+
+int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root, ncclComm_t comm, void *stream)
+{
+	return collect(__func__, comm, count, type, op, root, stream);
+}
+
+int ncclAllGather(const void *from, void *to, size_t count, int type, ncclComm_t comm, void *stream)
+{
+	return collect(__func__, comm, count, type, -1, -1, stream);
+}
+
+int ncclAlltoAll(const void *from, void *to, size_t count, int type, ncclComm_t comm, void *stream)
+{
+	return collect(__func__, comm, count, type, -1, -1, stream);
+}
+
+int ncclGather(const void *from, void *to, size_t count, int type, int root, ncclComm_t comm, void *stream)
+{
+	return collect(__func__, comm, count, type, -1, root, stream);
+}
+
+int ncclScatter(const void *from, void *to, size_t count, int type, int root, ncclComm_t comm, void *stream)
+{
+	return collect(__func__, comm, count, type, -1, root, stream);
+}
+
+int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, ncclComm_t comm, void *stream)
+{
+	return collect(__func__, comm, count, type, -1, root, stream);
+}
+
+/* Calls the former, as in NCCL. */
+int ncclBcast(void *buffer, size_t count, int type, int root, ncclComm_t comm, void *stream)
+{
+	return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+}
+
+int ncclSend(const void *from, size_t count, int type, int peer, ncclComm_t comm, void *stream)
+{
+	return tell(__func__, comm, count, type, -1, -1, peer, stream, 0);
+}
+
+int ncclRecv(void *to, size_t count, int type, int peer, ncclComm_t comm, void *stream)
+{
+	return tell(__func__, comm, count, type, -1, -1, peer, stream, 0);
+}
+
+long entered_collectives(ncclComm_t comm)
+{
+	return atomic_load(&comm->meeting->entered);
+}
