@@ -34,13 +34,13 @@ static __always_inline void fill_file(struct scope_file *to, struct file *file)
 }
 
 /*
- * Emits the path of the file that a task has open as fd, in a stream of struct scope_file_path. Emits nothing if the
- * descriptor has got another file meanwhile. Global, because the verifier checks a global function only once.
+ * Emits the path of a file, in a stream of struct scope_file_path. Emits nothing if it is another one than wanted.
+ * Global, because the verifier checks a global function only once.
  */
-__noinline int emit_file_path(__u64 task, __s32 fd, const struct scope_file *wanted, __u16 stream, __u32 buffer)
+__noinline int emit_path_of_file(__u64 address, const struct scope_file *wanted, __u16 stream, __u32 buffer)
 {
 	struct file_path_record *record = bpf_map_lookup_elem(&file_path_records, &buffer);
-	struct file *file = file_of_fd((struct task_struct *)task, fd);
+	struct file *file = (struct file *)address;
 	struct scope_file_path *event;
 	bool cut = false;
 	__u32 length;
@@ -61,6 +61,13 @@ __noinline int emit_file_path(__u64 task, __s32 fd, const struct scope_file *wan
 	scope_output(&event->header, bpf_get_current_task_btf(), stream, bpf_ktime_get_boot_ns(),
 		     sizeof(*event) + length);
 	return 0;
+}
+
+/* The same of the file that a task has open as fd; the descriptor may have got another file meanwhile. */
+static __always_inline void emit_file_path(__u64 task, __s32 fd, const struct scope_file *wanted, __u16 stream,
+					   __u32 buffer)
+{
+	emit_path_of_file((__u64)file_of_fd((struct task_struct *)task, fd), wanted, stream, buffer);
 }
 
 #endif

@@ -103,22 +103,28 @@ static __always_inline const struct path *directory_of_fd(struct task_struct *ta
 	return file ? &file->f_path : NULL;
 }
 
+static __always_inline long read_name(void *to, __u32 most, const char *name, bool of_user)
+{
+	return of_user ? bpf_probe_read_user_str(to, most, name) : bpf_probe_read_kernel_str(to, most, name);
+}
+
 /*
- * Writes the absolute path of `name`, in user memory, for a call with this dfd: directories, a NUL, the name. "." and
- * ".." are not resolved: because of symbolic links, only the kernel could. Returns the size; 0: unreadable.
+ * Writes the absolute path of `name`, in memory of the user or the kernel, for a call with this dfd: directories, a
+ * NUL, the name. "." and ".." are not resolved: because of symbolic links, only the kernel could. Returns the size; 0:
+ * unreadable.
  */
-static __always_inline __u32 write_user_path(struct path_buffer *buffer, struct task_struct *task, __s32 dfd,
-					     const char *name, bool in_root, bool *cut)
+static __always_inline __u32 write_absolute_path(struct path_buffer *buffer, struct task_struct *task, __s32 dfd,
+						 const char *name, bool of_user, bool in_root, bool *cut)
 {
 	struct fs_struct *fs = BPF_CORE_READ(task, fs);
 	const struct path *base = &fs->pwd;
 	__u32 end = 1;
-	char first = 0;
+	char first[2] = {};
 	long length;
 
-	if (bpf_probe_read_user(&first, 1, name))
+	if (read_name(first, sizeof(first), name, of_user) <= 0)
 		return 0;
-	if (first == '/' && !in_root)
+	if (first[0] == '/' && !in_root)
 		base = &fs->root;
 	else if (dfd != AT_FDCWD)
 		base = directory_of_fd(task, dfd);
@@ -127,7 +133,7 @@ static __always_inline __u32 write_user_path(struct path_buffer *buffer, struct 
 	end = write_directories(buffer, base, cut);
 	if (end > PATH_BYTES + 1)
 		return 0;
-	length = bpf_probe_read_user_str(buffer->bytes + end, PATH_BYTES, name);
+	length = read_name(buffer->bytes + end, PATH_BYTES, name, of_user);
 	return length > 0 ? end + length - 1 : 0;
 }
 

@@ -6,7 +6,8 @@
 #define NR_IO_URING_ENTER 426 /* on every architecture, and for 32-bit calls */
 
 enum scope_unseen {
-	SCOPE_UNSEEN_URING, /* submissions to io_uring; not those that the kernel polls for (SQPOLL) */
+	SCOPE_UNSEEN_URING,	 /* submissions to io_uring; not those that the kernel polls for (SQPOLL) */
+	SCOPE_UNSEEN_URING_ENDS, /* operations of io_uring that the kernel does not tell the end of */
 	SCOPE_UNSEEN_KINDS
 };
 

@@ -101,15 +101,31 @@ static __always_inline void emit_open(struct task_struct *task, struct file_thre
 	event->flags = call->flags;
 	event->mode = call->mode;
 	event->ret = ret;
-	length = write_user_path(&record->path, task, call->fd, call->name, call->resolve & RESOLVE_IN_ROOT, &cut);
+	length = write_absolute_path(&record->path, task, call->fd, call->name, true, call->resolve & RESOLVE_IN_ROOT,
+				     &cut);
 	if (length > 2 * PATH_BYTES)
 		length = 0;
 	event->path.offset = 0;
 	event->path.length = length;
 	event->path_read = length > 0;
 	event->path_truncated = cut;
-	event->pad[0] = event->pad[1] = 0;
+	event->io_uring = event->pad = 0;
 	scope_output(&event->header, task, stream_open, call->entered_ns, sizeof(*event) + length);
+}
+
+static __always_inline void count_io(struct file_summary_value *value, __u32 call, __s64 ret, __u64 duration_ns)
+{
+	if (call == CALL_READ) {
+		__sync_fetch_and_add(&value->reads, 1);
+		__sync_fetch_and_add(ret < 0 ? &value->read_errors : &value->read_bytes, ret < 0 ? 1 : ret);
+		__sync_fetch_and_add(&value->read_ns, duration_ns);
+		scope_histogram_add(&value->read_latency, duration_ns);
+	} else {
+		__sync_fetch_and_add(&value->writes, 1);
+		__sync_fetch_and_add(ret < 0 ? &value->write_errors : &value->write_bytes, ret < 0 ? 1 : ret);
+		__sync_fetch_and_add(&value->write_ns, duration_ns);
+		scope_histogram_add(&value->write_latency, duration_ns);
+	}
 }
 
 static __always_inline void summarize_io(struct task_struct *task, struct file_thread *call, __s64 ret)
@@ -124,18 +140,10 @@ static __always_inline void summarize_io(struct task_struct *task, struct file_t
 		return;
 	if (!value->reads && !value->writes)
 		emit_file_path(bpf_get_current_task(), call->fd, &call->file, stream_file_name, 0);
-	if (call->call == CALL_READ) {
-		__sync_fetch_and_add(&value->reads, 1);
-		__sync_fetch_and_add(ret < 0 ? &value->read_errors : &value->read_bytes, ret < 0 ? 1 : ret);
-		__sync_fetch_and_add(&value->read_ns, duration_ns);
-		scope_histogram_add(&value->read_latency, duration_ns);
-	} else {
-		__sync_fetch_and_add(&value->writes, 1);
-		__sync_fetch_and_add(ret < 0 ? &value->write_errors : &value->write_bytes, ret < 0 ? 1 : ret);
-		__sync_fetch_and_add(&value->write_ns, duration_ns);
-		scope_histogram_add(&value->write_latency, duration_ns);
-	}
+	count_io(value, call->call, ret, duration_ns);
 }
+
+#include "operations.bpf.h"
 
 static __always_inline __u32 call_by_number(unsigned long nr, bool compat)
 {
@@ -155,7 +163,7 @@ static __always_inline void read_args(__u64 *args, struct pt_regs *regs, bool co
 
 /*
  * The raw tracepoints see all calls, independent of inlining in the kernel, and cost other calls one table lookup. They
- * miss io_uring, whose submissions are counted, and files that the kernel opens for exec.
+ * miss files that the kernel opens for exec.
  */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
@@ -192,7 +200,6 @@ int BPF_PROG(file_exit, struct pt_regs *regs, long ret)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct file_thread *call;
 
-	scope_count_submissions(task, regs, ret);
 	if (call_by_number(syscall_number(regs), is_compat(task)) == CALL_NOT_OURS)
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, 0);
@@ -203,5 +210,13 @@ int BPF_PROG(file_exit, struct pt_regs *regs, long ret)
 	else
 		summarize_io(task, call, ret);
 	call->entered_ns = 0;
+	return 0;
+}
+
+/* For kernels on which io_uring's operations are not recorded. */
+SEC("tp_btf/sys_exit")
+int BPF_PROG(file_submissions, struct pt_regs *regs, long ret)
+{
+	scope_count_submissions(bpf_get_current_task_btf(), regs, ret);
 	return 0;
 }

@@ -12,7 +12,8 @@ struct open_event {
 	__s32 ret;
 	__u8 path_read;	     /* 0: the name could not be read from the process's memory */
 	__u8 path_truncated; /* the directories nearest to the root are missing */
-	__u8 pad[2];
+	__u8 io_uring;
+	__u8 pad;
 };
 
 struct file_summary_key {

@@ -34,7 +34,7 @@ class Finding:
 
     Attributes:
         no_device: the host has no device for the probe, so there is nothing to repair.
-        unseen: what the probe cannot record, on any host.
+        unseen: what the probe cannot record so.
         tried: what else was tried besides the default options.
     """
 
@@ -65,12 +65,12 @@ def examine(probe: Probe, *, options: bool = False) -> Finding:
     try:
         with _tracer(probe, {}) as tracer:
             tracer.start()
-            refused, attach_point = "; ".join(tracer.refused), tracer.attach_point
+            refused, attach_point, unseen = "; ".join(tracer.refused), tracer.attach_point, tracer.unseen
     except ScopeBpfError as error:
         return Finding(probe.name, False, "", str(error), isinstance(error, NoDevice))
     reason = f"better alternatives do not work here: {refused}" if refused else "the best alternative"
     tried = tuple(_tried(probe, *other) for other in _others(probe)) if options else ()
-    return Finding(probe.name, True, attach_point, reason, unseen=tuple(probe.unseen.values()), tried=tried)
+    return Finding(probe.name, True, attach_point, reason, unseen=tuple(unseen.values()), tried=tried)
 
 
 def _tracer(probe: Probe, options: Mapping[str, Any]) -> Tracer:

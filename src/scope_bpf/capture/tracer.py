@@ -65,6 +65,7 @@ class Tracer:
     ) -> None:
         self.probe, self.options = probe, options
         self.attach_point = ""
+        self.unseen: Mapping[str, str] = {}
         self.refused: list[str] = []
         self.mode = probe.mode_of(options)
         self._target, self._excluded, self._command, self._books_path = target or Target(), excluded, command, books
@@ -114,7 +115,7 @@ class Tracer:
                 self._free()
                 raise
             else:
-                self.attach_point = alternative.name
+                self.attach_point, self.unseen = alternative.name, alternative.unseen
                 return
         raise NotSupported(f"probe '{self.probe.name}' cannot run here: {'; '.join(self.refused)}")
 
@@ -141,8 +142,8 @@ class Tracer:
         parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
         if probe.found_by or any(stream.settled_by for stream in probe.event_streams):
             parts.append(Settling(probe, self.options))
-        if probe.unseen:
-            self._unseen = Unseen(probe)
+        if alternative.unseen:
+            self._unseen = Unseen(probe, alternative.unseen)
             parts.append(self._unseen)
         if probe.summaries:
             parts.append(Summaries(probe, self._events, self.options, self.mode, held=bool(self._command)))

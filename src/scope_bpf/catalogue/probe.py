@@ -36,12 +36,15 @@ class Alternative:
         uprobe_multi: attach to all places of a file at once (Linux 6.6 and later).
         software_events: programs that run at each event of a kind that the kernel itself counts, such as page faults,
             with its enumerator of `enum perf_sw_ids`, which the object shares; attached before the others.
+        unseen: what watched processes may do that is not recorded so, by kind: those of `enum scope_unseen`, which the
+            programs count (unseen.bpf.h).
     """
 
     name: str
     programs: tuple[str, ...] = ()
     uprobe_multi: bool = False
     software_events: Mapping[str, str] = field(default_factory=dict)
+    unseen: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,6 @@ class Probe:
         sampler: makes the `Sampler` of a sampling probe; raises NotSupported if this host has no such source.
         found_by: iter programs that find what the target had before the trace began, such as open sockets; they run
             once all programs are attached, and when the target changes.
-        unseen: what watched processes may do that the probe cannot record, by kind: those of `enum scope_unseen`, which
-            its programs count (unseen.bpf.h).
         guide: examples, notes and limits for people.
     """
 
@@ -122,7 +123,6 @@ class Probe:
     resolves: Callable[[Mapping[str, Any]], bool] = lambda _: True
     sampler: Callable[[], Sampler] | None = None
     found_by: tuple[str, ...] = ()
-    unseen: Mapping[str, str] = field(default_factory=dict)
     guide: Guide = field(default_factory=Guide)
 
     @property

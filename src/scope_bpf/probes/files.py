@@ -22,6 +22,12 @@ _CALLS = {
     **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), "CALL_WRITE"),
 }
 
+_CALL_ENDS, _OPERATION_ENDS = ("file_exit",), ("file_operation_end", "file_operation_overflow")
+_SUBMISSIONS = {  # programs by tracepoint: its name since 6.5, and before
+    "io_uring_submit_req": "file_operation_begin",
+    "io_uring_submit_sqe": "file_operation_begin_sqe",
+}
+
 
 def _constants(_: Mapping[str, Any]) -> Mapping[str, Any]:
     kinds = enum_values(PROBE.btf, "file_call")
@@ -47,10 +53,15 @@ GUIDE = Guide(
     notes=(
         "In mode `events` a row is an open; in mode `summary` a row is a process and a file, with its reads and "
         "writes.",
+        "An open by io_uring with a fixed file slot has that slot, or 0, in place of a descriptor; io_uring adds "
+        "`O_LARGEFILE` to the flags.",
     ),
     limits=(
-        "What io_uring does is not recorded. Notes of the trace or task tell how many submissions there were; those "
-        "that the kernel polls for (SQPOLL) are not counted.",
+        "Operations of io_uring are recorded from Linux 6.0 on, with the submitting process, if they have a completion "
+        "of their own. Notes of the trace or task tell how many had none: those with `IOSQE_CQE_SKIP_SUCCESS`, reads "
+        "with several completions, and any operation whose completion found the ring full.",
+        "On older kernels, notes tell how many submissions to io_uring there were; those that the kernel polls for "
+        "(SQPOLL) are not counted.",
         "Reads and writes through mappings (`mmap`) are not calls: `scope trace why` shows their page faults.",
         "Files without a path, such as pipes and sockets, have counts but no path.",
     ),
@@ -62,7 +73,7 @@ PROBE = Probe(
     streams=(
         Stream(
             "open",
-            "one row per finished call of open, openat, openat2 or creat, timed at entry",
+            "one row per finished call of open, openat, openat2 or creat, timed at entry, or operation of io_uring",
             columns={
                 "path": Column(
                     "absolute path, with directory descriptor, working directory and root applied; '..' and links are "
@@ -74,6 +85,7 @@ PROBE = Probe(
                 "ret": Column("file descriptor, or -errno", codes=Codes.ERROR),
                 "duration_ns": Column("from entry to exit", "ns"),
                 "path_truncated": Column("1 if the beginning of the path was cut"),
+                "io_uring": Column("1 if io_uring opened the file: from submission to completion"),
             },
             hidden=("path_read",),
             null_unless={"path": "path_read"},
@@ -147,8 +159,21 @@ PROBE = Probe(
         ),
     ),
     ring_bytes=4 << 20,
-    alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("file_exit", "file_enter")),),
+    alternatives=(
+        *(
+            Alternative(
+                f"tp_btf: sys_enter, sys_exit, io_uring_complete, {tracepoint}",
+                (*_CALL_ENDS, *_OPERATION_ENDS, "file_enter", "file_operation_refused", program),
+                unseen={"uring_ends": "io_uring operations without a completion of their own"},
+            )
+            for tracepoint, program in _SUBMISSIONS.items()
+        ),
+        Alternative(
+            "tp_btf: sys_enter, sys_exit",
+            (*_CALL_ENDS, "file_submissions", "file_enter"),
+            unseen={"uring": "io_uring submissions"},
+        ),
+    ),
     constants=_constants,
-    unseen={"uring": "io_uring submissions"},
     guide=GUIDE,
 )

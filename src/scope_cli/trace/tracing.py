@@ -111,9 +111,9 @@ class Tracing:
     def limits(self) -> list[str]:
         """What the probes cannot record, a line for each; `notes` tells how much of it there was."""
         return [
-            f"{probe.name} does not record {' and '.join(probe.unseen.values())}; the end tells if there were any"
-            for probe, _ in self._probes
-            if probe.unseen
+            f"{tracer.probe.name} does not record {' and '.join(unseen)}; the end tells if there were any"
+            for tracer in self.tracers
+            if (unseen := tracer.unseen.values())
         ]
 
     def notes(self) -> list[str]:

@@ -185,7 +185,13 @@ PROBE = Probe(
         ),
     ),
     ring_bytes=32 << 20,
-    alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("syscall_exit", "syscall_abandon", "syscall_enter")),),
+    alternatives=(
+        Alternative(
+            "tp_btf: sys_enter, sys_exit",
+            ("syscall_exit", "syscall_abandon", "syscall_enter"),
+            unseen={"uring": "io_uring submissions"},
+        ),
+    ),
     extra_options=(
         _ONLY,
         Option(
@@ -209,6 +215,5 @@ PROBE = Probe(
         ),
     ),
     constants=_constants,
-    unseen={"uring": "io_uring submissions"},
     guide=GUIDE,
 )
