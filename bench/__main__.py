@@ -17,6 +17,7 @@ NAMES = (
     "span",
     "python",
     "profile",
+    "network",
     "llama",
     "agent",
     "idle",

@@ -14,8 +14,8 @@
 
 enum scope_loss {
 	SCOPE_LOST_RING_FULL, /* the ring was full: user space was too slow */
-	SCOPE_LOST_NO_STATE,  /* no memory for the thread's state, or no access to it */
-	SCOPE_LOST_MAP_FULL,  /* a summary's map was full */
+	SCOPE_LOST_NO_STATE,  /* no memory for the state of a thread, socket or flow, or no access to it */
+	SCOPE_LOST_MAP_FULL,  /* a map with a size was full: a summary's, or a probe's own */
 	SCOPE_LOST_FOLLOW,    /* a child could not be marked as watched: scope_pids is full */
 	SCOPE_LOST_LEFT,      /* a call never returned, because of an exception, longjmp() or exec */
 	SCOPE_LOST_TOO_DEEP,  /* a call was nested deeper than the thread's frames */

@@ -17,6 +17,7 @@ const volatile __u64 idle_ns;	/* a flow without datagrams ends after this time *
 #include "flow.bpf.h"
 
 #define EINTR 4
+#define E2BIG 7
 #define EAGAIN 11
 #define ERESTARTSYS 512
 
@@ -68,17 +69,19 @@ int udp_find(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-/* Begins to keep a flow. NULL: no room or no memory, which is counted. */
+/* Begins to keep a flow. NULL: there is no room, or no memory; either is counted. */
 static __always_inline struct udp_flow *begin(const struct udp_flow_key *key, struct udp_socket *socket,
 					      const struct udp_datagram *datagram, bool sent)
 {
 	struct udp_flow flow = {.local = datagram->local, .local_port = datagram->local_port};
 	struct udp_summary_value *value;
 	struct udp_flow *kept;
+	long error;
 
 	flow.began_ns = flow.last_ns = flow.told_ns = bpf_ktime_get_boot_ns();
 	flow.direction = socket && socket->existed ? DIRECTION_UNKNOWN : sent ? DIRECTION_OUTGOING : DIRECTION_INCOMING;
-	if (!bpf_map_update_elem(&flows, key, &flow, BPF_NOEXIST)) {
+	error = bpf_map_update_elem(&flows, key, &flow, BPF_NOEXIST);
+	if (!error) {
 		if (socket && !__sync_fetch_and_add(&socket->flows, 1))
 			socket->first = key->peer;
 		value = scope_summarize ? summary_of(key, &flow, socket) : NULL;
@@ -87,7 +90,8 @@ static __always_inline struct udp_flow *begin(const struct udp_flow_key *key, st
 	}
 	kept = bpf_map_lookup_elem(&flows, key);
 	if (!kept)
-		scope_count_loss(scope_summarize ? stream_udp_summary : stream_udp_flow, SCOPE_LOST_NO_STATE);
+		scope_count_loss(scope_summarize ? stream_udp_summary : stream_udp_flow,
+				 error == -E2BIG ? SCOPE_LOST_MAP_FULL : SCOPE_LOST_NO_STATE);
 	return kept;
 }
 

@@ -54,6 +54,8 @@ GUIDE = Guide(
     limits=(
         "Connects that fail before a packet is sent have no row if io_uring or a 32-bit process made them, or if the "
         "host has no tracefs. If sendto() made them, with MSG_FASTOPEN, they have a row without error, or none.",
+        "While the tracepoints of connect() are on, every call of every process takes longer, connect or not: 62 ns on "
+        "a virtual machine of two cores.",
         "Before Linux 6.3, a process that accepts a connection is unknown until it receives or closes.",
         "Sockets in TIME_WAIT have no process any more: a connection ends when it gets there.",
         "Of connections that existed before the trace, only what happens in the trace is counted.",

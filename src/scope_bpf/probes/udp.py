@@ -44,7 +44,8 @@ GUIDE = Guide(
         "(EAGAIN) are none.",
         "Before Linux 6.10, the kernel does not tell which datagrams had no room.",
         "Sockets of the kernel, such as those of VXLAN and WireGuard, have no process.",
-        "65,536 flows are kept at a time; datagrams of further ones are counted as lost.",
+        "65,536 flows are kept at a time; datagrams of further ones are counted as lost, as `map_full`. With a shorter "
+        "`idle_ms`, flows end sooner.",
         "Its programs run for every packet of every socket. Loading them takes the capability CAP_NET_ADMIN, too. They "
         "are attached to the root of cgroup v2 as seen by SCOPE: in a container, that may be the container's.",
     ),

@@ -8,6 +8,8 @@ from scope_bpf.capture.account import Account
 _REMEDIES = {
     "slow_reader": "the output was slower than the events: choose fewer streams, or one task",
     "ring_full": "enlarge the ring with -o ring_bytes=N, or use --mode summary",
+    "map_full": "a table in the kernel was full: trace fewer processes (`scope probes NAME` has the probe's limits)",
+    "no_state": "the kernel had no memory to follow some threads, sockets or flows",
     "file_unopened": "too few descriptors or too little memory to attach to some files: raise the limit (ulimit -n)",
     "file_refused": "the kernel refused to attach to some files: the log names them",
 }

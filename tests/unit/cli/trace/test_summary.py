@@ -8,6 +8,7 @@ from scope_bpf.capture.account import Account
 from scope_cli.trace.summary import summary_line
 
 ROOM = "enlarge the ring with -o ring_bytes=N, or use --mode summary"
+FULL = "a table in the kernel was full: trace fewer processes (`scope probes NAME` has the probe's limits)"
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,7 @@ ROOM = "enlarge the ring with -o ring_bytes=N, or use --mode summary"
             {"lost": ({"ring_full": 1000}, {"ring_full": 1, "left": 2})},
             f", 1,001 lost (ring_full), 2 lost (left); {ROOM}",
         ),
+        ({"lost": ({"map_full": 7}, {})}, f", 7 lost (map_full); {FULL}"),
         (
             {"incomplete": (3, 4)},
             "none lost; 7 rows are incomplete: no room for a stack or a name, unreadable memory, or an unseen switch",
