@@ -21,6 +21,7 @@ NAMES = (
     "llama",
     "agent",
     "idle",
+    "system",
     "loss_curve",
     "ingest",
     "answers",

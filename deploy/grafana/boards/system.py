@@ -1,4 +1,4 @@
-"""One machine or all: processors, memory, disks, network, GPUs, and which processes came and went."""
+"""One machine or all: processors, memory, disks, network, GPUs, containers, and which processes came and went."""
 
 from deploy.grafana.panels import Dashboard, Panel, PromQL, wide
 from deploy.grafana.queries import (
@@ -6,6 +6,7 @@ from deploy.grafana.queries import (
     ANNOTATIONS,
     CHOSEN,
     CONTAINERS,
+    MACHINE,
     MACHINES,
     OF_MACHINE,
     TASKS,
@@ -24,10 +25,20 @@ def _prom(title: str, text: str, legend: str, unit: str, *, stacked: bool = Fals
     return Panel(title, "timeseries", (PromQL(f"({text}) {OF_MACHINE}", legend),), about, unit, stacked=stacked)
 
 
+def _busiest(title: str, text: str, unit: str, about: str = "") -> Panel:
+    """The ten containers or units with the most of something."""
+    asked = f"topk(10, sum by (instance, container, unit) ({text}) {OF_MACHINE})"
+    return Panel(title, "timeseries", (PromQL(asked, "{{instance}} {{container}}{{unit}}"),), about, unit)
+
+
+def _a_second(name: str) -> str:
+    return f"rate({name}[$__rate_interval])"
+
+
 DASHBOARD = Dashboard(
     "scope-system",
     "System",
-    "What machines do as a whole, from their agents' metrics, and their processes, from the probes process and why.",
+    "What machines, containers and units do, from agents' metrics and the probe system; and their processes.",
     (
         (
             "Machine",
@@ -82,6 +93,44 @@ DASHBOARD = Dashboard(
             (
                 _prom("Utilization", "scope_gpu_gpu_percent", "{{instance}} {{name}} {{device}}", "percent"),
                 _prom("Memory", "scope_gpu_memory_used_bytes", "{{instance}} {{name}} {{device}}", "bytes"),
+            ),
+        ),
+        (
+            "Containers and systemd units",
+            (
+                _busiest("Processor time", _a_second("scope_cgroup_cpu_seconds_total"), "percentunit"),
+                _busiest("Memory", "scope_cgroup_memory_bytes", "bytes"),
+                _busiest(
+                    "Held back by their limit",
+                    _a_second("scope_cgroup_throttled_seconds_total"),
+                    "percentunit",
+                    "Time of each CPU in which a limit of CPU time kept threads from running.",
+                ),
+                _busiest("Disk writes", _a_second("scope_cgroup_disk_written_bytes_total"), "Bps"),
+                wide(
+                    Panel(
+                        "Cgroups",
+                        "table",
+                        (
+                            recent(
+                                "system_cgroup",
+                                "hostname, cgroup, container, unit,"
+                                " sum(cpu_percent * interval_ns) / nullif(sum(interval_ns), 0) AS cpu,"
+                                " max(memory_bytes) AS memory, max(memory_limit_bytes) AS memory_limit,"
+                                " sum(read_bytes)::float8 AS read, sum(written_bytes)::float8 AS written,"
+                                " sum(oom_kills)::bigint AS oom_kills",
+                                "hostname, cgroup, container, unit",
+                                "cpu",
+                                MACHINE,
+                            ),
+                        ),
+                        f"{ABOUT_RECENT} From the probe system. Figures include those of the cgroups below.",
+                        units={
+                            **{"cpu": "percent", "memory": "bytes", "memory_limit": "bytes"},
+                            **{"read": "bytes", "written": "bytes"},
+                        },
+                    )
+                ),
             ),
         ),
         (
