@@ -21,10 +21,11 @@ enum net_attempt_state {
 /* What a thread that is in connect() does there. */
 struct net_attempt {
 	__u64 began_ns;
-	const struct sock *sk;
+	struct sock *sk;
 	__u64 connection;	       /* the socket's cookie; 0: it has none */
 	const struct sockaddr *remote; /* in user memory */
 	__u32 remote_bytes;
+	__s32 fd;
 	enum net_attempt_state state;
 	struct net_ends ends;
 };
@@ -105,10 +106,9 @@ int net_connect_enter(struct trace_event_raw_sys_enter *call)
 	}
 	attempt->began_ns = bpf_ktime_get_boot_ns();
 	attempt->sk = sk;
-	attempt->connection = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+	attempt->fd = call->args[0];
 	attempt->remote = (void *)call->args[1];
 	attempt->remote_bytes = call->args[2];
-	fill_ends(&attempt->ends, sk);
 	attempt->state = ATTEMPT_BEGUN;
 	return 0;
 }
@@ -120,6 +120,21 @@ static __always_inline bool read_user(void *to, __u32 bytes, const void *from)
 		return true;
 	scope_count_incomplete(scope_summarize ? stream_connection_summary : stream_connection);
 	return false;
+}
+
+/* Reads the socket that could not be connected. Another thread may have closed it meanwhile: the row lacks it then. */
+static __always_inline void read_socket(struct net_attempt *attempt, struct task_struct *task)
+{
+	struct sock *sk = socket_to_connect(task, attempt->fd);
+
+	if (sk == attempt->sk) {
+		attempt->connection = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+		fill_ends(&attempt->ends, sk);
+		return;
+	}
+	attempt->connection = 0;
+	__builtin_memset(&attempt->ends, 0, sizeof(attempt->ends));
+	scope_count_incomplete(scope_summarize ? stream_connection_summary : stream_connection);
 }
 
 /* Reads where to the call was to connect, as far as it said so. False: it was to disconnect. */
@@ -200,8 +215,11 @@ int net_connect_exit(struct trace_event_raw_sys_exit *call)
 	attempt->state = ATTEMPT_NONE;
 	if (call->ret >= 0 || state == ATTEMPT_NONE || state == ATTEMPT_SENDS)
 		return 0;
-	if (state == ATTEMPT_BEGUN && !read_remote(attempt))
-		return 0;
+	if (state == ATTEMPT_BEGUN) {
+		read_socket(attempt, task);
+		if (!read_remote(attempt))
+			return 0;
+	}
 	if (scope_summarize)
 		summarize_attempt(attempt, task);
 	else
