@@ -101,7 +101,7 @@ def test_rows_can_be_had_in_several_ways_at_once(tmp_path: Path) -> None:
     files = ["--json", str(tmp_path / "a.json"), "--parquet", str(tmp_path / "a.parquet")]
     traced = scope("trace", "syscalls", *files, "--", "true")
     first, *rows = [json.loads(line) for line in (tmp_path / "a.json").read_text().splitlines()]
-    table = pq.read_table(tmp_path / "a.parquet")
+    table = pq.ParquetFile(tmp_path / "a.parquet").read()
     assert table["ktime_ns"].to_pylist() == [row["ktime_ns"] for row in rows]
     assert "\nsyscall: " in traced.stdout
     began = table.schema.metadata[b"began"].decode()
@@ -140,7 +140,7 @@ def test_what_was_recorded_before_a_failure_is_kept(tmp_path: Path) -> None:
     assert traced.returncode == 1
     assert "recording stopped: cannot write /dev/full: No space left on device" in traced.stderr
     assert "No space left on device" in traced.stderr
-    assert pq.read_table(file).schema.metadata[b"stream"] == b"syscall"
+    assert pq.ParquetFile(file).read().schema.metadata[b"stream"] == b"syscall"
 
 
 @pytest.mark.alone  # rows of a CPU that is kept from its reader for long come late
@@ -230,7 +230,7 @@ def test_parquet_holds_every_row(tmp_path: Path) -> None:
     """The Parquet file has the rows that the summary line counts, under the stream's columns."""
     file = tmp_path / "calls.parquet"
     traced = scope("trace", "syscalls", "--parquet", str(file), "--", "ls", "/")
-    table = pq.read_table(file)
+    table = pq.ParquetFile(file).read()
     assert f"{table.num_rows:,} rows in" in traced.stderr
     assert table.schema.metadata[b"stream"] == b"syscall"
     assert table.schema.field("duration_ns").metadata == {b"meaning": b"from entry to exit", b"unit": b"ns"}
@@ -241,7 +241,7 @@ def test_parquet_tells_when_recording_began(tmp_path: Path) -> None:
     """What was under way when recording began can be told: the file's metadata has that time. A command runs later."""
     file = tmp_path / "calls.parquet"
     scope("trace", "syscalls", "--parquet", str(file), "--", "true")
-    found = pq.read_table(file)
+    found = pq.ParquetFile(file).read()
     began, now = datetime.fromisoformat(found.schema.metadata[b"began"].decode()), datetime.now(UTC)
     assert now - timedelta(minutes=5) < began < now
     assert began <= pc.min(found["time"].cast(pa.timestamp("us", "UTC"), safe=False)).as_py()

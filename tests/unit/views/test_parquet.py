@@ -22,7 +22,7 @@ def test_a_file_says_what_it_has() -> None:
         written.write(pa.array(range(10 + first, 13 + first), TIME.type), rows)
     written.close()
     assert not file.closed
-    read = pq.read_table(io.BytesIO(file.getvalue()))
+    read = pq.ParquetFile(io.BytesIO(file.getvalue())).read()
     assert read["ns"].to_pylist() == list(range(6))
     assert read["time"].cast(pa.int64()).to_pylist() == list(range(10, 16))
     assert read.schema.metadata == {b"stream": b"call", b"meaning": b"calls", b"began": b"2026-01-31T12:00:00Z"}
