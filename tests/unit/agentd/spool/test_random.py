@@ -55,10 +55,12 @@ class World:
             return self.crash_at == 0
 
         def crashing_write(descriptor: int, data: bytes, offset: int) -> None:
+            size = os.fstat(descriptor).st_size
             if maybe_crash():
-                os.pwrite(descriptor, data[: self.chance.randrange(len(data) + 1)], offset)
+                parts = [0, len(data)] if offset < size else range(len(data) + 1)  # in place, it is within one page
+                os.pwrite(descriptor, data[: self.chance.choice(parts)], offset)
                 raise Crash
-            if self.full and offset + len(data) > os.fstat(descriptor).st_size:
+            if self.full and offset + len(data) > size:
                 os.pwrite(descriptor, data[: self.chance.randrange(len(data))], offset)
                 raise OSError(errno.ENOSPC, "No space left on device")
             write(descriptor, data, offset)
