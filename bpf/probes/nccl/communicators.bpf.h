@@ -3,7 +3,6 @@
 #ifndef SCOPE_NCCL_COMMUNICATORS_BPF_H
 #define SCOPE_NCCL_COMMUNICATORS_BPF_H
 
-#define NCCL_IN_PROGRESS 7 /* ncclInProgress in nccl.h: a communicator that does not block is not ready yet */
 #define NCCL_MOST_DEVICES 64
 
 struct nccl_communicators_key {
@@ -122,7 +121,6 @@ static __always_inline void recall(struct task_struct *task, struct nccl_frame *
 }
 
 struct learn_walk {
-	struct task_struct *task;
 	__u64 comms;
 	__u64 hash;
 	__s32 nranks;
@@ -145,7 +143,7 @@ static __always_inline __u64 learn_made(struct task_struct *task, struct nccl_th
 	struct learn_walk walk = {.comms = frame->args[0], .hash = thread->made, .nranks = frame->args[1]};
 	__u64 comm = 0;
 
-	if (result && result != NCCL_IN_PROGRESS)
+	if (fails(result))
 		return 0;
 	if (place->kind == NCCL_INIT_ALL) {
 		if (walk.nranks > 0)

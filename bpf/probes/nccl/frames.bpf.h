@@ -13,6 +13,7 @@ enum nccl_kind {
 	NCCL_INIT_OTHER,    /* makes a communicator of another one; its rank is not an argument */
 	NCCL_END,	    /* (comm) */
 	NCCL_GROUP_END,	    /* ends a group, and starts what was called in it */
+	NCCL_WAIT,	    /* (stream): returns when the stream's work is done */
 	/* These make no rows: */
 	NCCL_GROUP_START,
 	NCCL_GET_ID, /* (id *): returns a new unique id */
@@ -33,8 +34,9 @@ struct nccl_place {
 
 SCOPE_PLACES(struct nccl_place);
 
-#define NCCL_DEPTH 4	 /* nested calls; a power of two */
-#define NCCL_ID_WORDS 16 /* NCCL_UNIQUE_ID_BYTES in nccl.h: 128 */
+#define NCCL_IN_PROGRESS 7 /* ncclInProgress in nccl.h */
+#define NCCL_DEPTH 4	   /* nested calls; a power of two */
+#define NCCL_ID_WORDS 16   /* NCCL_UNIQUE_ID_BYTES in nccl.h: 128 */
 
 struct nccl_frame {
 	struct scope_call call;
@@ -42,6 +44,8 @@ struct nccl_frame {
 	__u64 communicator; /* hash of the unique id; 0: unknown */
 	__u64 sequence;
 	__u64 late_ns;
+	__u64 calls; /* that a wait for a stream is for */
+	__u64 bytes; /* theirs */
 	__s32 rank;
 	__s32 nranks;
 	__u8 has_rank;
@@ -78,6 +82,12 @@ static __always_inline __u64 argument(const struct nccl_frame *frame, __s8 numbe
 static __always_inline bool makes_rows(enum nccl_kind kind)
 {
 	return kind < NCCL_GROUP_START;
+}
+
+/* A call that fails: not one that goes on, of a communicator that does not block. */
+static __always_inline bool fails(__s32 result)
+{
+	return result && result != NCCL_IN_PROGRESS;
 }
 
 #endif

@@ -7,10 +7,14 @@
 #include "nccl.h"
 
 SCOPE_STREAM(nccl_call);
+SCOPE_STREAM(nccl_wait);
+SCOPE_SUMMARY(nccl_call_summary);
 
 #include "frames.bpf.h"
 
 #include "communicators.bpf.h"
+#include "totals.bpf.h"
+#include "waits.bpf.h"
 
 /* Bytes of an element; 0: the type is unknown. */
 static __always_inline __u64 size_of(__u32 dtype)
@@ -36,6 +40,21 @@ static __always_inline __u64 size_of(__u32 dtype)
 	return 0;
 }
 
+static __always_inline __u64 bytes_of(const struct nccl_frame *frame, const struct nccl_place *place)
+{
+	return argument(frame, place->count) * size_of(argument(frame, place->dtype));
+}
+
+/* The stream that counts a call. */
+static __always_inline __u16 stream_of(enum nccl_kind kind)
+{
+	if (!makes_rows(kind))
+		return SCOPE_NO_STREAM;
+	if (scope_summarize)
+		return stream_nccl_call_summary;
+	return kind == NCCL_WAIT ? stream_nccl_wait : stream_nccl_call;
+}
+
 static __always_inline bool makes_communicators(enum nccl_kind kind)
 {
 	return kind >= NCCL_INIT_RANK && kind <= NCCL_INIT_OTHER;
@@ -45,14 +64,19 @@ static __always_inline void emit_call(struct task_struct *task, struct nccl_fram
 				      const struct nccl_place *place, __u64 comm, __u64 duration_ns, __s32 result,
 				      bool returned)
 {
-	struct nccl_call_event *event = scope_reserve(task, stream_nccl_call, frame->call.entered_ns, sizeof(*event));
 	__u32 dtype = argument(frame, place->dtype), op = argument(frame, place->op);
-	__u64 size = size_of(dtype);
+	struct nccl_call_event *event;
 
+	if (scope_summarize) {
+		if (returned)
+			summarize(frame, bytes_of(frame, place), duration_ns, result);
+		return;
+	}
+	event = scope_reserve(task, stream_nccl_call, frame->call.entered_ns, sizeof(*event));
 	if (!event)
 		return;
 	event->duration_ns = duration_ns;
-	event->bytes = argument(frame, place->count) * size;
+	event->bytes = bytes_of(frame, place);
 	event->handle = comm;
 	event->communicator = frame->communicator;
 	event->sequence = frame->sequence;
@@ -68,7 +92,7 @@ static __always_inline void emit_call(struct task_struct *task, struct nccl_fram
 	event->function_id = frame->call.place;
 	event->nested = frame->nested;
 	event->in_group = frame->in_group;
-	event->has_bytes = place->count >= 0 && size;
+	event->has_bytes = place->count >= 0 && size_of(dtype);
 	event->has_dtype = place->dtype >= 0;
 	event->has_op = place->op >= 0;
 	event->has_root = place->root >= 0;
@@ -96,7 +120,7 @@ int nccl_enter(struct pt_regs *ctx)
 
 	if (!place)
 		return 0;
-	stream = makes_rows(place->kind) ? stream_nccl_call : SCOPE_NO_STREAM;
+	stream = stream_of(place->kind);
 	thread = calling_thread(task, number, stream);
 	frame = thread ? enter_call(ctx, thread, number, stream) : NULL;
 	if (!frame)
@@ -111,6 +135,10 @@ int nccl_enter(struct pt_regs *ctx)
 	frame->communicator = 0;
 	frame->sequence = 0;
 	frame->late_ns = 0;
+	frame->calls = 0;
+	frame->bytes = 0;
+	if (place->kind == NCCL_WAIT && !frame->nested)
+		take_pending(task, frame);
 	if (place->kind == NCCL_INIT_RANK || place->kind == NCCL_INIT_SCALABLE)
 		read_init(ctx, thread, frame, place->kind);
 	else if (place->kind == NCCL_INIT_ALL)
@@ -146,8 +174,12 @@ int nccl_return(struct pt_regs *ctx)
 		thread->made = result ? 0 : read_id(thread, frame->args[0]);
 	else if (place->kind == NCCL_END)
 		forget(task, frame->args[0]);
-	if (!makes_rows(place->kind))
+	if (place->kind == NCCL_WAIT)
+		emit_wait(task, frame, duration_ns, result);
+	if (place->kind == NCCL_WAIT || !makes_rows(place->kind))
 		return 0;
+	if ((place->kind == NCCL_COLLECTIVE || place->kind == NCCL_POINT) && !frame->nested && !result)
+		add_pending(task, argument(frame, place->stream), bytes_of(frame, place));
 	comm = makes_communicators(place->kind) ? learn_made(task, thread, frame, place, result)
 						: argument(frame, place->comm);
 	emit_call(task, frame, place, comm, duration_ns, result, true);
@@ -164,7 +196,7 @@ static long abandon_call(__u32 index, void *unused)
 	if (!frame)
 		return 1;
 	place = place_numbered(frame->call.place);
-	if (place && makes_rows(place->kind))
+	if (place && place->kind != NCCL_WAIT && makes_rows(place->kind))
 		emit_call(task, frame, place, makes_communicators(place->kind) ? 0 : argument(frame, place->comm),
 			  bpf_ktime_get_boot_ns() - frame->call.entered_ns, 0, false);
 	return 0;

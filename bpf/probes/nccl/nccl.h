@@ -60,4 +60,33 @@ struct nccl_call_event {
 	__u8 pad[6];
 };
 
+struct nccl_call_summary_key {
+	struct scope_process process;
+	__u64 communicator;
+	__s32 rank;
+	__u16 function_id;
+	__u8 has_rank;
+	__u8 pad;
+};
+
+struct nccl_call_summary_value {
+	__u64 count;
+	__u64 errors;
+	__u64 bytes;
+	__u64 late_ns;
+	__u64 total_ns;
+	struct scope_histogram latency;
+};
+
+/* A wait for a CUDA stream with calls of NCCL in it. */
+struct nccl_wait_event {
+	struct scope_header header; /* ktime_ns: at entry */
+	__u64 duration_ns;
+	__u64 stream;
+	__u64 calls;
+	__u64 bytes;
+	__s32 result;
+	__u8 pad[4];
+};
+
 #endif

@@ -42,6 +42,8 @@ static void run(int rank, ncclUniqueId id)
 		wait_turn(comm, rank);
 		ncclAllReduce(NULL, NULL, 1009 + i, FLOAT32, SUM, comm, STREAM);
 	}
+	cudaStreamSynchronize(STREAM);
+	cudaStreamSynchronize(STREAM);
 	for (int i = 0; i < 3; i++) {
 		wait_turn(comm, rank);
 		ncclBcast(NULL, 211, BFLOAT16, 1, comm, NULL);
@@ -64,6 +66,8 @@ static void run(int rank, ncclUniqueId id)
 	ncclSend(NULL, 907 + rank, FLOAT32, (rank + 1) % ranks, comm, STREAM);
 	ncclRecv(NULL, 907 + (rank + ranks - 1) % ranks, FLOAT32, (rank + ranks - 1) % ranks, comm, STREAM);
 	ncclGroupEnd();
+	cudaStreamSynchronize(STREAM);
+	cuStreamSynchronize(NULL);
 	ncclAllReduce(NULL, NULL, 1, 99, SUM, comm, STREAM);
 	ncclCommDestroy(comm);
 }

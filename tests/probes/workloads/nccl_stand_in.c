@@ -169,6 +169,16 @@ int ncclRecv(void *to, size_t count, int type, int peer, ncclComm_t comm, void *
 	return tell(__func__, comm, count, type, -1, -1, peer, stream, 0);
 }
 
+int cuStreamSynchronize(void *stream)
+{
+	return usleep(3000);
+}
+
+int cudaStreamSynchronize(void *stream)
+{
+	return cuStreamSynchronize(stream);
+}
+
 long entered_collectives(ncclComm_t comm)
 {
 	return atomic_load(&comm->meeting->entered);

@@ -29,4 +29,7 @@ int ncclBcast(void *buffer, size_t count, int type, int root, ncclComm_t comm, v
 int ncclSend(const void *from, size_t count, int type, int peer, ncclComm_t comm, void *stream);
 int ncclRecv(void *to, size_t count, int type, int peer, ncclComm_t comm, void *stream);
 
+int cudaStreamSynchronize(void *stream); /* of CUDA; takes 3 ms, and calls the next */
+int cuStreamSynchronize(void *stream);
+
 long entered_collectives(ncclComm_t comm); /* of the stand-in: calls of collectives so far, by all ranks */

@@ -8,7 +8,7 @@ from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.probes.nccl.functions import FUNCTIONS, RESULTS
 from scope_bpf.probes.nccl.guide import GUIDE
 from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column
+from scope_catalogue.stream import Column, Mode
 from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
@@ -16,17 +16,27 @@ _NAMES = pa.array([function.name for function in FUNCTIONS])
 _RESULTS = pa.array(RESULTS)
 
 _FAILED = "result != 0 and result != 7"  # ncclInProgress
-_ATTACHED = "functions of libnccl; tp_btf: sched_process_exit, sched_process_exec"
+_ATTACHED = "functions of libnccl, waits of CUDA; tp_btf: sched_process_exit, sched_process_exec"
+
+
+def _derive_name(rows: Rows) -> dict[str, pa.Array]:
+    return {"function": _NAMES.take(pa.array(rows["function_id"].astype(np.int32))).dictionary_encode()}
 
 
 def _derive_call(rows: Rows) -> dict[str, pa.Array]:
     known = (rows["returned"] == 1) & (rows["result"] >= 0) & (rows["result"] < len(RESULTS))
     numbers = pa.array(np.where(known, rows["result"], 0).astype(np.int32), mask=~known)
-    return {
-        "function": _NAMES.take(pa.array(rows["function_id"].astype(np.int32))).dictionary_encode(),
-        "result_name": _RESULTS.take(numbers).dictionary_encode(),
-    }
+    return _derive_name(rows) | {"result_name": _RESULTS.take(numbers).dictionary_encode()}
 
+
+_FUNCTION = Derived(Column("name of the function"), _WORD)
+_COMMUNICATOR = Column(
+    "the communicator, the same for all its ranks on all machines: a hash of its unique id; absent, like rank, if its "
+    "initialisation was not recorded",
+    hex=True,
+    identity=True,
+)
+_RANK = Column("rank of the communicator that calls")
 
 _CALL = Stream(
     "nccl_call",
@@ -39,13 +49,8 @@ _CALL = Stream(
         "root": Column("root of a collective that has one"),
         "peer": Column("rank that is sent to, or received from"),
         "handle": Column("the process's handle of the communicator", hex=True, identity=True),
-        "communicator": Column(
-            "the communicator, the same for all its ranks on all machines: a hash of its unique id; absent, like rank, "
-            "if its initialisation was not recorded",
-            hex=True,
-            identity=True,
-        ),
-        "rank": Column("rank of the communicator that calls"),
+        "communicator": _COMMUNICATOR,
+        "rank": _RANK,
         "nranks": Column("ranks of the communicator"),
         "sequence": Column(
             "number of the collective in its communicator, from 0: ranks' rows with the same number are one collective"
@@ -57,7 +62,7 @@ _CALL = Stream(
         "nested": Column("1 if called from inside another recorded call: do not add it to the outer call"),
     },
     derived={
-        "function": Derived(Column("name of the function"), _WORD),
+        "function": _FUNCTION,
         "result_name": Derived(Column("name of the result, such as ncclInvalidArgument"), _WORD),
     },
     derive=_derive_call,
@@ -94,16 +99,77 @@ _CALL = Stream(
     rollup=Rollup(by=("comm", "function"), measured="duration_ns", where="nested = 0"),
 )
 
+_SUMMARY = Stream(
+    "nccl_call_summary",
+    "counts, bytes and durations of calls and of waits for streams, by process, rank and function",
+    columns={
+        "communicator": _COMMUNICATOR,
+        "rank": _RANK,
+        "count": Column("calls that returned in the interval, without those inside others"),
+        "errors": Column("calls that failed"),
+        "bytes": Column("bytes of calls that did not fail", "bytes"),
+        "late_ns": Column("sum of how much later this rank called collectives than the first on this machine", "ns"),
+        "total_ns": Column("sum of the calls' durations", "ns"),
+        "latency": Column("histogram of durations, in powers of two", "ns"),
+    },
+    mode=Mode.SUMMARY,
+    derived={"function": _FUNCTION},
+    derive=_derive_name,
+    hidden=("function_id", "has_rank"),
+    null_unless=dict.fromkeys(("communicator", "rank"), "has_rank"),
+    shown=Shown(
+        tables=(
+            Table(
+                ("comm", "function"),
+                (Sum("count"), Sum("errors"), Sum("bytes"), Sum("total_ns"), Quantiles("latency")),
+                title="calls by function",
+            ),
+            Table(
+                ("comm", "pid", "communicator", "rank"),
+                (Sum("count"), Sum("bytes"), Sum("total_ns"), Sum("late_ns")),
+                where="rank is not null",
+                title="calls by rank: late after the first rank on the machine",
+            ),
+        ),
+    ),
+    rollup=Rollup(by=("comm", "function"), count="count", measured="total_ns", histogram="latency", failures="errors"),
+)
+
+_WAIT = Stream(
+    "nccl_wait",
+    "one row per finished wait of the host for a CUDA stream with calls of NCCL in it, timed at entry",
+    columns={
+        "duration_ns": Column("from entry to return of cudaStreamSynchronize or cuStreamSynchronize", "ns"),
+        "stream": Column("the CUDA stream's handle; 0: the default stream", hex=True, identity=True),
+        "calls": Column("collectives, sends and receives of the process on the stream since its wait before"),
+        "bytes": Column("their bytes", "bytes"),
+        "result": Column("returned value, a cudaError_t or CUresult; 0: success"),
+    },
+    failed="result != 0",
+    shown=Shown(
+        tables=(
+            Table(
+                ("comm", "pid"),
+                (Count(), Sum("calls"), Sum("bytes"), Quantiles("duration_ns"), Sum("duration_ns")),
+                title="waits for streams with calls of NCCL",
+            ),
+        ),
+        line=("duration_ns", "calls", "bytes", "stream"),
+        timeline=Timeline(slices=(Slices(text="wait for NCCL"),)),
+    ),
+    rollup=Rollup(measured="duration_ns"),
+)
+
 PROBE = Probe(
     name="nccl",
     meaning="NCCL: collectives and point-to-point between GPUs, by communicator and rank, and who is late",
-    streams=(_CALL,),
+    streams=(_CALL, _WAIT, _SUMMARY),
     alternatives=(
         Alternative(f"uprobe_multi: {_ATTACHED}", ("nccl_abandon", "nccl_replace"), uprobe_multi=True),
         Alternative(f"uprobe: {_ATTACHED}", ("nccl_abandon", "nccl_replace")),
     ),
     places=lambda _: tuple(function.place for function in FUNCTIONS),
-    libraries=("libnccl.so",),
-    kept_by_process=("nccl_communicators",),
+    libraries=("libnccl.so", "libcuda.so", "libcudart.so"),
+    kept_by_process=("nccl_communicators", "nccl_pending"),
     guide=GUIDE,
 )

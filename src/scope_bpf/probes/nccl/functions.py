@@ -1,6 +1,10 @@
-"""The recorded functions of NCCL, and their arguments. Source: nccl.h of NCCL 2.32; they are the same in older ones."""
+"""The recorded functions of NCCL, and their arguments. Source: nccl.h of NCCL 2.32; they are the same in older ones.
+
+Those of CUDA that wait for a stream: cuda_runtime_api.h and cuda.h of CUDA 13.0.
+"""
 
 from dataclasses import dataclass
+from typing import Any
 
 from scope_bpf.catalogue.place import Place, Symbol
 
@@ -19,6 +23,7 @@ class NcclFunction:
 
     Attributes:
         kind: what the function does: an enumerator of enum nccl_kind.
+        variants: other names of the function.
         comm: the communicator; of a function that makes one, where its handle is returned.
     """
 
@@ -31,6 +36,7 @@ class NcclFunction:
     peer: int = -1
     comm: int = -1
     stream: int = -1
+    variants: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> int:
@@ -41,10 +47,10 @@ class NcclFunction:
     def place(self) -> Place:
         """The place to attach to, with the data for its programs."""
         keep = {name: getattr(self, name) for name in _KEPT}
-        return Place(Symbol((self.name,)), "nccl_enter", "nccl_return", keep)
+        return Place(Symbol((self.name, *self.variants)), "nccl_enter", "nccl_return", keep)
 
 
-def _collectives(name: str, **arguments: int) -> tuple[NcclFunction, NcclFunction]:
+def _collectives(name: str, **arguments: Any) -> tuple[NcclFunction, NcclFunction]:
     """A collective, and its variant with a configuration as last argument (since 2.32)."""
     plain, configured = (NcclFunction(name + end, "NCCL_COLLECTIVE", **arguments) for end in ("", "Config"))
     return plain, configured
@@ -77,6 +83,9 @@ FUNCTIONS = (
     # Groups
     NcclFunction("ncclGroupEnd", "NCCL_GROUP_END"),
     NcclFunction("ncclGroupSimulateEnd", "NCCL_GROUP_END"),
+    # Waits for a stream
+    NcclFunction("cudaStreamSynchronize", "NCCL_WAIT", stream=0, variants=("cudaStreamSynchronize_ptsz",)),
+    NcclFunction("cuStreamSynchronize", "NCCL_WAIT", stream=0, variants=("cuStreamSynchronize_ptsz",)),
     # These make no rows
     NcclFunction("ncclGroupStart", "NCCL_GROUP_START"),
     NcclFunction("ncclGetUniqueId", "NCCL_GET_ID"),

@@ -12,6 +12,10 @@ GUIDE = Guide(
             "scope trace nccl --lines --where 'late_ns > 1ms' -- torchrun --nproc-per-node 8 train.py",
             "each collective that a rank called 1 ms or more after the first rank",
         ),
+        Example(
+            "scope trace nccl --mode summary -- torchrun --nproc-per-node 8 train.py",
+            "calls and bytes by rank, added up in the kernel",
+        ),
     ),
     notes=(
         "It attaches to NCCL's functions in every file that the watched processes map: `libnccl.so.2` of the system or "
@@ -24,11 +28,14 @@ GUIDE = Guide(
         "on this machine whose rows are recorded. A rank that comes last lets all others wait, mostly on their GPUs.",
         "`bytes` are the elements that the call counts, times their size: of one rank for `ncclAllGather`, "
         "`ncclReduceScatter`, `ncclAlltoAll`, `ncclGather` and `ncclScatter`.",
+        "`nccl_wait` has the waits for the stream: calls of `cudaStreamSynchronize` and `cuStreamSynchronize` by a "
+        "process that has called NCCL on the same stream since its wait before.",
         "In a group, calls return at once, and `ncclGroupEnd` has the time of all. `ncclGroupStart` has no rows.",
     ),
     limits=(
         "A duration is that of the call on the CPU: NCCL only starts its work on the GPU. When the work is done is not "
-        "recorded.",
+        "recorded. A wait is for all work in the stream, also that of other libraries. Waits for events and for the "
+        "device, PyTorch's usual ones, are not in `nccl_wait`.",
         "Of communicators that were made before the task began, and by `ncclCommSplit`, `ncclCommShrink` and "
         "`ncclCommGrow`, only the handle is known.",
         "A process that loads the library while a task runs: SCOPE attaches within milliseconds and misses the calls "
