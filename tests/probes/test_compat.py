@@ -42,9 +42,28 @@ def test_opens_of_a_32_bit_program_are_recorded(record: Record, program: str, tm
         ("created", write_only | append, 0, 0): 17,
         ("used", create | read_write | 0o100000, 0o600, 0): 1,
         (tmp_path.name, 0, 0, 0): 1,
+        ("cut", create | read_write, 0o600, 0): 1,
     }
     assert {row["comm"] for row in rows} == {"compat"}
     assert recording.notes == []
+
+
+def test_other_calls_of_a_32_bit_program_are_recorded(record: Record, program: str, tmp_path: Path) -> None:
+    """Stats, renames and so on have their operation, paths and result."""
+    rows = record("files", [program, str(tmp_path)]).rows("file_op")
+    counted = Counter((row["operation"], row["path"], row["new_path"], row["ret"]) for row in rows)
+    cut, made, deep, moved = (f"{tmp_path}/{name}" for name in ("cut", "made", "made/moved", "moved"))
+    assert counted == {
+        ("mkdir", made, None, 0): 1,
+        ("stat", cut, None, 0): 31 + 23,
+        ("stat", f"{tmp_path}/none", None, -2): 29,
+        ("truncate", cut, None, 0): 19 + 17,
+        ("fsync", cut, None, 0): 13,
+        ("rename", cut, deep, 0): 1,
+        ("rename", deep, moved, 0): 1,
+        ("unlink", moved, None, 0): 1,
+        ("rmdir", made, None, 0): 1,
+    }
 
 
 def test_reads_and_writes_of_a_32_bit_program_are_counted(record: Record, program: str, tmp_path: Path) -> None:

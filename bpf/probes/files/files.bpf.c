@@ -7,18 +7,28 @@
 #include "files.h"
 
 SCOPE_STREAM(open);
+SCOPE_STREAM(file_op);
 SCOPE_STREAM(file_name);
 SCOPE_SUMMARY(file_summary)
 
-/* The kinds of calls, by the architecture's call numbers; set at load. */
+/* The kinds of calls by their arguments, by the architecture's call numbers; set at load. */
 enum file_call {
 	CALL_NOT_OURS,
 	CALL_OPEN,    /* (name, flags, mode) */
 	CALL_CREAT,   /* (name, mode) */
 	CALL_OPENAT,  /* (dfd, name, flags, mode) */
 	CALL_OPENAT2, /* (dfd, name, how) */
-	CALL_READ,    /* (fd, ...) */
-	CALL_WRITE,   /* (fd, ...) */
+	/* The calls of file_op. */
+	CALL_NAME,	/* (name, ...) */
+	CALL_NAME_AT,	/* (dfd, name, ...) */
+	CALL_NAMES,	/* (name, new name) */
+	CALL_NAMES_AT,	/* (dfd, name, new dfd, new name, ...) */
+	CALL_SYMLINK,	/* (text, name) */
+	CALL_SYMLINKAT, /* (text, dfd, name) */
+	CALL_FD,	/* (fd, ...) */
+	/* The calls of file_summary. */
+	CALL_READ,  /* (fd, ...) */
+	CALL_WRITE, /* (fd, ...) */
 };
 
 SCOPE_SHARED(enum, file_call);
@@ -28,16 +38,23 @@ SCOPE_SHARED(enum, file_call);
 const volatile __u8 file_calls[SYSCALLS];
 const volatile __u8 file_calls_32[SYSCALLS]; /* of 32-bit calls */
 
+/* enum file_op_kind by call number. */
+const volatile __u8 file_ops[SYSCALLS];
+const volatile __u8 file_ops_32[SYSCALLS];
+
 struct file_thread {
 	struct scope_thread thread;
 	__u64 entered_ns;	/* 0: not in a watched call */
 	__u64 resolve;		/* of CALL_OPENAT2 */
-	struct scope_file file; /* of CALL_READ and CALL_WRITE */
+	struct scope_file file; /* of CALL_FD, CALL_READ and CALL_WRITE */
 	const char *name;
-	__s32 fd; /* dfd, or of CALL_READ and CALL_WRITE */
+	const char *new_name; /* of CALL_NAMES and CALL_NAMES_AT */
+	__s32 fd;	      /* dfd, or of CALL_FD, CALL_READ and CALL_WRITE */
+	__s32 new_fd;
 	__u32 flags;
 	__u32 mode;
 	__u32 call;
+	__u32 op; /* enum file_op_kind */
 };
 
 SCOPE_THREADS(struct file_thread);
@@ -143,6 +160,8 @@ static __always_inline void summarize_io(struct task_struct *task, struct file_t
 	count_io(value, call->call, ret, duration_ns);
 }
 
+#include "ops.bpf.h"
+
 #include "operations.bpf.h"
 
 static __always_inline __u32 call_by_number(unsigned long nr, bool compat)
@@ -150,6 +169,16 @@ static __always_inline __u32 call_by_number(unsigned long nr, bool compat)
 	if (nr >= SYSCALLS)
 		return CALL_NOT_OURS;
 	return compat ? file_calls_32[nr & (SYSCALLS - 1)] : file_calls[nr & (SYSCALLS - 1)];
+}
+
+static __always_inline __u32 op_by_number(unsigned long nr, bool compat)
+{
+	return compat ? file_ops_32[nr & (SYSCALLS - 1)] : file_ops[nr & (SYSCALLS - 1)];
+}
+
+static __always_inline bool is_op(__u32 kind)
+{
+	return kind > CALL_OPENAT2 && kind < CALL_READ;
 }
 
 /* struct open_how has no pointers and the offsets are not read, so arguments mean the same in a 32-bit call. */
@@ -179,14 +208,19 @@ int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
 	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call) {
 		if (scope_passes(task))
-			scope_count_loss(scope_summarize ? stream_file_summary : stream_open, SCOPE_LOST_NO_STATE);
+			scope_count_loss(scope_summarize ? stream_file_summary
+					 : is_op(kind)	 ? stream_file_op
+							 : stream_open,
+					 SCOPE_LOST_NO_STATE);
 		return 0;
 	}
 	if (!scope_thread_passes(task, &call->thread))
 		return 0;
 	call->call = kind;
 	read_args(args, regs, compat);
-	if (kind < CALL_READ)
+	if (is_op(kind))
+		enter_op(task, call, op_by_number(nr, compat), args);
+	else if (kind < CALL_READ)
 		enter_open(call, args);
 	else if (!enter_io(task, call, args))
 		return 0;
@@ -205,7 +239,9 @@ int BPF_PROG(file_exit, struct pt_regs *regs, long ret)
 	call = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!call || !call->entered_ns)
 		return 0;
-	if (call->call < CALL_READ)
+	if (is_op(call->call))
+		emit_op(task, call, ret);
+	else if (call->call < CALL_READ)
 		emit_open(task, call, ret);
 	else
 		summarize_io(task, call, ret);

@@ -16,6 +16,35 @@ struct open_event {
 	__u8 pad;
 };
 
+enum file_op_kind {
+	FILE_STAT,
+	FILE_UNLINK,
+	FILE_RMDIR,
+	FILE_RENAME,
+	FILE_MKDIR,
+	FILE_LINK,
+	FILE_SYMLINK,
+	FILE_TRUNCATE,
+	FILE_FSYNC,
+	FILE_FDATASYNC,
+	FILE_SYNC_FILE_RANGE,
+};
+
+/* The header has the time of entry. */
+struct file_op_event {
+	struct scope_header header;
+	struct scope_path path;
+	struct scope_path new_path; /* of FILE_RENAME and FILE_LINK */
+	__u64 duration_ns;
+	enum file_op_kind operation;
+	__s32 ret;
+	__u8 path_read; /* 0: the name could not be read, or the descriptor's file has none */
+	__u8 path_truncated;
+	__u8 new_path_read;
+	__u8 new_path_truncated;
+	__u32 pad;
+};
+
 struct file_summary_key {
 	struct scope_process process;
 	struct scope_file file;

@@ -1,4 +1,4 @@
-"""Files: every open with its path, and reads and writes per file."""
+"""Files: every open, stat, rename and so on with its path, and reads and writes per file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +22,29 @@ _CALLS = {
     **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), "CALL_WRITE"),
 }
 
+# call -> (what it does, how its arguments name files)
+_OPERATIONS = {
+    **dict.fromkeys(("stat", "lstat", "stat64", "lstat64", "oldstat", "oldlstat"), ("FILE_STAT", "CALL_NAME")),
+    **dict.fromkeys(("newfstatat", "fstatat64", "statx"), ("FILE_STAT", "CALL_NAME_AT")),
+    **dict.fromkeys(("fstat", "fstat64", "oldfstat"), ("FILE_STAT", "CALL_FD")),
+    "unlink": ("FILE_UNLINK", "CALL_NAME"),
+    "unlinkat": ("FILE_UNLINK", "CALL_NAME_AT"),  # with AT_REMOVEDIR: FILE_RMDIR
+    "rmdir": ("FILE_RMDIR", "CALL_NAME"),
+    "rename": ("FILE_RENAME", "CALL_NAMES"),
+    **dict.fromkeys(("renameat", "renameat2"), ("FILE_RENAME", "CALL_NAMES_AT")),
+    "mkdir": ("FILE_MKDIR", "CALL_NAME"),
+    "mkdirat": ("FILE_MKDIR", "CALL_NAME_AT"),
+    "link": ("FILE_LINK", "CALL_NAMES"),
+    "linkat": ("FILE_LINK", "CALL_NAMES_AT"),
+    "symlink": ("FILE_SYMLINK", "CALL_SYMLINK"),
+    "symlinkat": ("FILE_SYMLINK", "CALL_SYMLINKAT"),
+    **dict.fromkeys(("truncate", "truncate64"), ("FILE_TRUNCATE", "CALL_NAME")),
+    **dict.fromkeys(("ftruncate", "ftruncate64"), ("FILE_TRUNCATE", "CALL_FD")),
+    "fsync": ("FILE_FSYNC", "CALL_FD"),
+    "fdatasync": ("FILE_FDATASYNC", "CALL_FD"),
+    **dict.fromkeys(("sync_file_range", "arm_sync_file_range"), ("FILE_SYNC_FILE_RANGE", "CALL_FD")),
+}
+
 _CALL_ENDS, _OPERATION_ENDS = ("file_exit",), ("file_operation_end", "file_operation_overflow")
 _SUBMISSIONS = {  # programs by tracepoint: its name since 6.5, and before
     "io_uring_submit_req": "file_operation_begin",
@@ -32,14 +55,22 @@ _SUBMISSIONS = {  # programs by tracepoint: its name since 6.5, and before
 def _constants(_: Mapping[str, Any]) -> Mapping[str, Any]:
     kinds = enum_values(PROBE.btf, "file_call")
     calls = {name: kinds[kind] for name, kind in _CALLS.items()}
-    return {"file_calls": by_number(calls), "file_calls_32": by_number(calls, NUMBERS_32)}
+    calls |= {name: kinds[kind] for name, (_, kind) in _OPERATIONS.items()}
+    values = enum_values(PROBE.btf, "file_op_kind")
+    operations = {name: values[operation] for name, (operation, _) in _OPERATIONS.items()}
+    return {
+        "file_calls": by_number(calls),
+        "file_calls_32": by_number(calls, NUMBERS_32),
+        "file_ops": by_number(operations),
+        "file_ops_32": by_number(operations, NUMBERS_32),
+    }
 
 
 GUIDE = Guide(
     examples=(
         Example(
             "scope trace files -- ls /",
-            "every open, with the absolute path; failed opens, too",
+            "every open, stat and so on, with the absolute path; failed ones, too",
         ),
         Example(
             "scope trace files --mode summary -- cat /etc/passwd /etc/group",
@@ -51,8 +82,11 @@ GUIDE = Guide(
         ),
     ),
     notes=(
-        "In mode `events` a row is an open; in mode `summary` a row is a process and a file, with its reads and "
-        "writes.",
+        "In mode `events` a row of `open` is an open, and a row of `file_op` a stat, unlink, rmdir, rename, mkdir, "
+        "link, symlink, truncate, fsync, fdatasync or sync_file_range; in mode `summary` a row is a process and a "
+        "file, with its reads and writes.",
+        "The names of variants are in one `operation`: stat is also lstat, fstat, newfstatat and statx; truncate is "
+        "also ftruncate; rmdir is also unlinkat with AT_REMOVEDIR.",
         "An open by io_uring with a fixed file slot has that slot, or 0, in place of a descriptor; io_uring adds "
         "`O_LARGEFILE` to the flags.",
     ),
@@ -62,6 +96,8 @@ GUIDE = Guide(
         "with several completions, and any operation whose completion found the ring full.",
         "On older kernels, notes tell how many submissions to io_uring there were; those that the kernel polls for "
         "(SQPOLL) are not counted.",
+        "`file_op` has no operations of io_uring.",
+        "The directories of a path have the names that they have when the call ends, also if a rename changed them.",
         "Reads and writes through mappings (`mmap`) are not calls: `scope trace why` shows their page faults.",
         "Files without a path, such as pipes and sockets, have counts but no path.",
     ),
@@ -69,7 +105,7 @@ GUIDE = Guide(
 
 PROBE = Probe(
     name="files",
-    meaning="opens with absolute paths, failed opens too; reads and writes per file",
+    meaning="opens, stats, renames, fsyncs, ... with absolute paths, failed ones too; reads and writes per file",
     streams=(
         Stream(
             "open",
@@ -100,6 +136,42 @@ PROBE = Probe(
                 ),
                 line=("duration_ns", "ret", "path"),
                 timeline=Timeline(slices=(Slices(named=("path",), below="open"),)),
+            ),
+            rollup=Rollup(measured="duration_ns"),
+        ),
+        Stream(
+            "file_op",
+            "one row per finished call that looks up, names, removes, cuts or syncs a file, timed at entry",
+            columns={
+                "operation": Column(
+                    "stat, unlink, rmdir, rename, mkdir, link, symlink, truncate, fsync, fdatasync or sync_file_range"
+                ),
+                "path": Column(
+                    "absolute path as of an open, or that of the descriptor's file; of symlink, the link's; absent if "
+                    "the name was unreadable, or the descriptor has no file, or one without a path",
+                    cut_if="path_truncated",
+                ),
+                "new_path": Column(
+                    "of rename and link: the new name as an absolute path; else absent", cut_if="new_path_truncated"
+                ),
+                "ret": Column("0, or -errno", codes=Codes.ERROR),
+                "duration_ns": Column("from entry to exit", "ns"),
+                "path_truncated": Column("1 if the beginning of the path was cut"),
+                "new_path_truncated": Column("1 if the beginning of the new path was cut"),
+            },
+            hidden=("path_read", "new_path_read"),
+            null_unless={"path": "path_read", "new_path": "new_path_read"},
+            failed="ret < 0",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "operation", "path"),
+                        (Count(), Failed(), Sum("duration_ns"), Quantiles("duration_ns")),
+                        title="other calls by program, operation and file",
+                    ),
+                ),
+                line=("operation", "duration_ns", "ret", "path", "new_path"),
+                timeline=Timeline(slices=(Slices(named=("operation", "path"), below="file_op"),)),
             ),
             rollup=Rollup(measured="duration_ns"),
         ),

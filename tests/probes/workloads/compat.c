@@ -80,6 +80,29 @@ static void reads_and_writes(void)
 		call3(__NR_read, directory, (int)bytes, 1);
 }
 
+static void operations(void)
+{
+	int file = call3(__NR_open, (int)"cut", O_CREAT | O_RDWR, 0600);
+
+	call3(__NR_mkdir, (int)"made", 0700, 0);
+	for (int n = 0; n < 31; n++)
+		call3(__NR_stat64, (int)"cut", (int)bytes, 0);
+	for (int n = 0; n < 29; n++)
+		call5(__NR_fstatat64, AT_FDCWD, (int)"none", (int)bytes, 0, 0);
+	for (int n = 0; n < 23; n++)
+		call3(__NR_fstat64, file, (int)bytes, 0);
+	for (int n = 0; n < 19; n++)
+		call3(__NR_truncate64, (int)"cut", 5, 0);
+	for (int n = 0; n < 17; n++)
+		call3(__NR_ftruncate64, file, 7, 0);
+	for (int n = 0; n < 13; n++)
+		call3(__NR_fsync, file, 0, 0);
+	call3(__NR_rename, (int)"cut", (int)"made/moved", 0);
+	call5(__NR_renameat2, AT_FDCWD, (int)"made/moved", AT_FDCWD, (int)"moved", 0);
+	call3(__NR_unlink, (int)"moved", 0, 0);
+	call3(__NR_unlinkat, AT_FDCWD, (int)"made", AT_REMOVEDIR);
+}
+
 void begin(unsigned long *stack)
 {
 	unsigned long *arguments = stack + 1, *auxiliary = arguments + stack[0] + 1;
@@ -92,6 +115,7 @@ void begin(unsigned long *stack)
 	call3(__NR_chdir, arguments[1], 0, 0);
 	opens();
 	reads_and_writes();
+	operations();
 	call3(__NR_exit_group, 0, 0, 0);
 }
 

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Calls about names and files that neither open, read nor write: stat, rename, fsync and so on. */
+#ifndef SCOPE_FILES_OPS_BPF_H
+#define SCOPE_FILES_OPS_BPF_H
+
+#define AT_REMOVEDIR 0x200 /* include/uapi/linux/fcntl.h */
+
+struct file_op_record {
+	struct file_op_event event;
+	char paths[4 * PATH_BYTES]; /* goes with the event: both paths */
+	struct path_buffer path;
+	bool cut;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct file_op_record);
+} file_op_records SEC(".maps");
+
+static __always_inline void enter_op(struct task_struct *task, struct file_thread *call, __u32 op, const __u64 *args)
+{
+	struct file *file;
+
+	call->op = op;
+	call->fd = AT_FDCWD;
+	switch (call->call) {
+	case CALL_NAME:
+		call->name = (const char *)args[0];
+		break;
+	case CALL_NAME_AT:
+		call->fd = args[0];
+		call->name = (const char *)args[1];
+		if (op == FILE_UNLINK && args[2] & AT_REMOVEDIR)
+			call->op = FILE_RMDIR;
+		break;
+	case CALL_NAMES:
+		call->name = (const char *)args[0];
+		call->new_fd = AT_FDCWD;
+		call->new_name = (const char *)args[1];
+		break;
+	case CALL_NAMES_AT:
+		call->fd = args[0];
+		call->name = (const char *)args[1];
+		call->new_fd = args[2];
+		call->new_name = (const char *)args[3];
+		break;
+	case CALL_SYMLINK:
+		call->name = (const char *)args[1];
+		break;
+	case CALL_SYMLINKAT:
+		call->fd = args[1];
+		call->name = (const char *)args[2];
+		break;
+	default:
+		call->fd = args[0];
+		call->file.inode = 0;
+		file = file_of_fd(task, call->fd);
+		if (file)
+			fill_file(&call->file, file);
+	}
+}
+
+/* Does the descriptor still have the file that it had at entry? */
+static __always_inline bool has_same_file(struct task_struct *task, struct file_thread *call)
+{
+	struct file *file = file_of_fd(task, call->fd);
+	struct scope_file now;
+
+	if (!file || !call->file.inode)
+		return false;
+	fill_file(&now, file);
+	return now.inode == call->file.inode && now.device == call->file.device;
+}
+
+/*
+ * Writes the path of a name, or without one that of the descriptor's file, into the record's paths. Returns the size;
+ * 0: there is none. Global, because the verifier checks a global function only once.
+ */
+__noinline int write_op_path(__u64 task, __s32 fd, __u64 name, bool named, __u32 offset)
+{
+	__u32 zero = 0, length;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	const char nothing[1] = {};
+	bool cut = false;
+
+	if (!record || offset > 2 * PATH_BYTES)
+		return 0;
+	length = write_absolute_path(&record->path, (struct task_struct *)task, fd,
+				     named ? (const char *)name : nothing, named, false, &cut);
+	barrier_var(length); /* older verifiers forget what was found of a copy */
+	if (!length || length > 2 * PATH_BYTES)
+		return 0;
+	if (bpf_probe_read_kernel(record->paths + offset, length, record->path.bytes))
+		return 0;
+	record->cut = cut;
+	return length;
+}
+
+static __always_inline void emit_op(struct task_struct *task, struct file_thread *call, __s64 ret)
+{
+	__u32 zero = 0, length = 0, new_length = 0, size;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	bool named = call->call != CALL_FD;
+	struct file_op_event *event;
+
+	if (!record)
+		return;
+	event = &record->event;
+	event->duration_ns = bpf_ktime_get_boot_ns() - call->entered_ns;
+	event->operation = call->op;
+	event->ret = ret;
+	record->cut = false;
+	if (named || has_same_file(task, call))
+		length = write_op_path(bpf_get_current_task(), call->fd, (__u64)call->name, named, 0);
+	if (length > 2 * PATH_BYTES)
+		length = 0;
+	event->path_truncated = record->cut;
+	record->cut = false;
+	if (call->call == CALL_NAMES || call->call == CALL_NAMES_AT)
+		new_length = write_op_path(bpf_get_current_task(), call->new_fd, (__u64)call->new_name, true, length);
+	if (new_length > 2 * PATH_BYTES)
+		new_length = 0;
+	event->new_path_truncated = record->cut;
+	event->path.offset = 0;
+	event->path.length = length;
+	event->path_read = length > 0;
+	event->new_path.offset = length;
+	event->new_path.length = new_length;
+	event->new_path_read = new_length > 0;
+	event->pad = 0;
+	size = sizeof(*event) + length + new_length;
+	barrier_var(size); /* so that what is checked is what is used */
+	if (size > sizeof(*event) + sizeof(record->paths))
+		return;
+	scope_output(&event->header, task, stream_file_op, call->entered_ns, size);
+}
+
+#endif
