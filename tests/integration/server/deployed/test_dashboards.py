@@ -16,6 +16,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard as GrafanasDashboard
 from tests.integration.server.deployed.macros import Asked, last
 from tests.integration.server.every_stream import tell_every_stream
+from tests.integration.server.laid import Laid
 from tests.integration.server.records import Line, Run
 from tests.integration.server.test_reader_role import make_role
 
@@ -40,12 +41,13 @@ def _lacking(whole: Any, part: Any, where: str = "") -> list[str]:
 
 
 @pytest.fixture
-async def told(line: Line, tmp_path: Path) -> Any:
-    """Rows of every stream, and a connection of Grafana's role to them."""
-    await tell_every_stream(line)
-    line.query("UPDATE store.processes SET container_id = 'f00', container = 'it''s' WHERE pid <> 0 RETURNING 1")
-    with psycopg.connect(make_role(line.conninfo, tmp_path), autocommit=True) as connection:
-        yield line, connection
+async def told(laid: Laid, tmp_path: Path) -> Any:
+    """Rows of every stream, however they lie, and a connection of Grafana's role to them."""
+    async with laid.line() as line:
+        await tell_every_stream(line)
+        line.query("UPDATE store.processes SET container_id = 'f00', container = 'it''s' WHERE pid <> 0 RETURNING 1")
+        with psycopg.connect(make_role(line.conninfo, tmp_path), autocommit=True) as connection:
+            yield line, connection
 
 
 def _rows(connection: psycopg.Connection[Any], query: str) -> tuple[list[str], list[Any]]:
