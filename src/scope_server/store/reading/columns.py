@@ -8,7 +8,7 @@ when its block is packed. Rows that are stored meanwhile come if their time is s
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 from psycopg import sql
@@ -36,6 +36,7 @@ class Columns:
         limit = f"{given} -c statement_timeout={int(statement_timeout_s * 1000)} -c jit=off".strip()
         self._conninfo = make_conninfo(conninfo, options=limit, application_name="scope reader")
         self._free: list[WriterConnection] = []
+        self._busy: set[WriterConnection] = set()
         self._turns = asyncio.Semaphore(_CONNECTIONS)
 
     async def batches(self, wanted: Selection) -> AsyncGenerator[pa.RecordBatch, None]:
@@ -56,8 +57,7 @@ class Columns:
             if ahead.empty:
                 return
             statement = _statement(replace(wanted, until=ahead.until or wanted.until), found, after)
-            async with self._turns:
-                batch, last = await asyncio.to_thread(self._read, statement, decoder)
+            batch, last = await self._in_thread(statement, decoder)
             if batch.num_rows:
                 yield batch
             if batch.num_rows == MOST_ROWS and last:
@@ -67,9 +67,22 @@ class Columns:
             else:
                 return
 
+    async def _in_thread(self, statement: str, decoder: Decoder) -> tuple[pa.RecordBatch, Place | None]:
+        """Reads in a thread, which uses its connection to the end, also if nobody waits for the batch any more."""
+        await self._turns.acquire()
+        reading = asyncio.ensure_future(asyncio.to_thread(self._read, statement, decoder))
+        reading.add_done_callback(self._ended)
+        return await asyncio.shield(reading)
+
+    def _ended(self, reading: asyncio.Future[Any]) -> None:
+        self._turns.release()
+        if not reading.cancelled():
+            reading.exception()  # nobody may be left to be told
+
     def _read(self, statement: str, decoder: Decoder) -> tuple[pa.RecordBatch, Place | None]:
         """A batch, and the place of its last row."""
         connection = self._free.pop() if self._free else WriterConnection(self._conninfo)
+        self._busy.add(connection)
         try:
             rows = connection.table(statement)
             batch = decoder.batch(rows, connection)
@@ -77,6 +90,7 @@ class Columns:
         except DataRefused as error:
             raise StoreUnavailable(str(error)) from error
         finally:
+            self._busy.remove(connection)
             if connection.open:
                 self._free.append(connection)
         for row in rows.select(["time", "batch", "ordinal"]).slice(max(0, len(rows) - 1)).to_pylist():
@@ -87,6 +101,10 @@ class Columns:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for connection in list(self._busy):
+            await asyncio.to_thread(connection.cancel)
+        for _turn in range(_CONNECTIONS):
+            await self._turns.acquire()
         while self._free:
             await asyncio.to_thread(self._free.pop().close)
 

@@ -56,6 +56,7 @@ class WriterConnection:
         except adbc.Error as error:
             raise StoreUnavailable(_said(error)) from error
         self.open = True
+        self._freeing = threading.Lock()  # the driver may not be told to cancel while it frees a connection
 
     def query(self, statement: str, parameters: dict[str, pa.Array] | None = None) -> list[dict[str, Any]]:
         """Runs a statement; each parameter is an array, in the order of $1, $2, ... Returns its rows."""
@@ -109,15 +110,17 @@ class WriterConnection:
 
     def cancel(self) -> None:
         """Cancels the current statement; the only method that another thread may call."""
-        with contextlib.suppress(adbc.Error):
-            self._connection.adbc_cancel()
+        with self._freeing, contextlib.suppress(adbc.Error):
+            if self.open:
+                self._connection.adbc_cancel()
 
     def close(self) -> None:
         """Closes the connection; an open transaction is rolled back."""
-        if self.open:
-            self.open = False
-            self._cursor.close()
-            self._connection.close()
+        with self._freeing:
+            if self.open:
+                self.open = False
+                self._cursor.close()
+                self._connection.close()
 
     def _judged(self, error: adbc.Error) -> Exception:
         state = error.sqlstate or ""

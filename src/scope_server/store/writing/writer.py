@@ -80,8 +80,7 @@ class Writer:
 
     def cancel(self) -> None:
         """Cancels the current statement. For other threads."""
-        session = self._session
-        if session and session.connection.open:
+        if session := self._session:
             session.connection.cancel()
 
     def close(self) -> None:
