@@ -150,7 +150,7 @@ def test_lines_are_in_order_of_time() -> None:
     traced = scope("trace", "process,files", "--lines", "--", "sh", "-c", "ls / > /dev/null; true")
     rows = [line.split() for line in traced.stdout.splitlines()]
     assert [line[0] for line in rows] == sorted(line[0] for line in rows)
-    assert {line[1] for line in rows} == {"exec", "fork", "exit", "open"}
+    assert {line[1] for line in rows} == {"exec", "fork", "exit", "open", "file_op"}
     assert [line[2] for line in rows if line[1] == "exec"] == ["sh", "ls"]
     assert f"{len(rows)} rows in " in traced.stderr
 
