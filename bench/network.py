@@ -6,11 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench.measure import LOOP_CPU, Result, at_most, median_of, ns_per_call
-from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.target import Target
+from bench.measure import LOOP_CPU, Result, at_most, median_of
+from bench.watched import ns_under
 from scope_bpf.probes import probe_named
-from scope_catalogue.options import parse_options
 
 ROUNDS = 9
 WRITES, CONNECTIONS, DATAGRAMS = 20_000, 5_000, 100_000
@@ -39,21 +37,8 @@ def run() -> list[Result]:
 
 def _measured(program: str, name: str, what: str, count: int) -> Callable[[], float]:
     """Runs the program under a probe; "bare": under none."""
-
-    def measure() -> float:
-        command = ["sh", "-c", f"read go; exec taskset -c {LOOP_CPU} {program} {what} {count}"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            if name == "bare":
-                return ns_per_call(process.communicate("\n")[0])
-            probe = probe_named(name)
-            with Tracer(probe, parse_options(probe.options, {}), Target(pid=process.pid)) as tracer:
-                tracer.start()
-                print(file=process.stdin, flush=True)
-                while process.poll() is None:
-                    tracer.poll(50)
-            return ns_per_call(process.communicate()[0])
-
-    return measure
+    words = ["taskset", "-c", str(LOOP_CPU), program, what, str(count)]
+    return lambda: ns_under(None if name == "bare" else probe_named(name), words)
 
 
 def _named(ns: dict[str, float]) -> str:

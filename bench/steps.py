@@ -7,12 +7,10 @@ import tempfile
 from functools import cache, cached_property, partial
 from pathlib import Path
 
-from bench.measure import TRACER_CPU, Result, loop, median_of, ns_per_call
-from scope_bpf.capture.tracer import Tracer
+from bench.measure import TRACER_CPU, Result, loop, median_of
+from bench.watched import ns_under
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
-from scope_catalogue.options import parse_options
 
 CALLS = 500_000
 ROUNDS = 15
@@ -51,17 +49,7 @@ def run() -> list[Result]:
 
 def _ns_at(step: int) -> float:
     """Time of a call with programs up to this step; -1: without programs."""
-    command = ["sh", "-c", "read go; exec " + " ".join(loop(CALLS))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        if step < 0:
-            return ns_per_call(process.communicate("\n")[0])
-        probe = _probe(step)
-        with Tracer(probe, parse_options(probe.options, {}), Target(pid=process.pid)) as tracer:
-            tracer.start()
-            print(file=process.stdin, flush=True)
-            while process.poll() is None:
-                tracer.poll(50)
-        return ns_per_call(process.communicate()[0])
+    return ns_under(_probe(step) if step >= 0 else None, loop(CALLS))
 
 
 def _probe(step: int) -> Probe:
