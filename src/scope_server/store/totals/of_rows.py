@@ -29,13 +29,16 @@ def groups(question: Question, found: Conditions) -> sql.Composed:
     cells = [_cell(question, cell, number) for number, cell in enumerate(question.cells)]
     shown = [_told(question, number) for number in range(len(question.cells))]
     led = _led(names)
+    # Places by windows: a join of groups with the top ones is done by comparing each with each, because PostgreSQL
+    # expects one row of blocks.
     return sql.SQL(
         "WITH a AS (SELECT {led}{time}{whole} AS whole, count(*) AS n, {cells} FROM ({rows}) AS e"
         " GROUP BY GROUPING SETS {sets}),"
-        " s AS (SELECT {led}{time}whole, n, dense_rank() OVER ({ranked}) AS g, {shown} FROM a WHERE n > 0),"
-        " t AS (SELECT g, row_number() OVER (ORDER BY {order} DESC NULLS LAST, n DESC, g) AS place FROM s"
-        " WHERE whole = 1 ORDER BY place LIMIT {top})"
-        " SELECT {led}{of_time} AS time, {values}, place FROM s JOIN t USING (g) ORDER BY place, whole DESC, time"
+        " s AS (SELECT {led}{time}whole, n, {shown} FROM a WHERE n > 0),"
+        " t AS (SELECT *, first_value({order}) OVER its AS rank, first_value(n) OVER its AS all_n FROM s"
+        " WINDOW its AS ({each}ORDER BY whole DESC)),"
+        " p AS (SELECT *, dense_rank() OVER (ORDER BY rank DESC NULLS LAST, all_n DESC{then}) AS place FROM t)"
+        " SELECT {led}{of_time} AS time, {values}, place FROM p WHERE place <= {top} ORDER BY place, whole DESC, time"
     ).format(
         led=led,
         time=time,
@@ -43,9 +46,10 @@ def groups(question: Question, found: Conditions) -> sql.Composed:
         cells=sql.SQL(", ").join(cells),
         rows=_read(question, found),
         sets=sql.SQL(sets).format(k=keys),
-        ranked=sql.SQL("ORDER BY {}").format(keys) if names else sql.SQL(""),
         shown=sql.SQL(", ").join(shown),
         order=_c(question.cells.index(question.order)),
+        each=sql.SQL("PARTITION BY {} ").format(keys) if names else sql.SQL(""),
+        then=sql.SQL(", {}").format(keys) if names else sql.SQL(""),
         top=sql.Literal(question.top),
         of_time=sql.SQL("time" if question.every_s else "NULL::timestamptz"),
         values=sql.SQL(", ").join(_c(number) for number in range(len(question.cells))),
