@@ -174,6 +174,13 @@ class InvalidQuery(WrongRequest, ValueError):
     """A request of the API has an invalid parameter or field."""
 
 
+class QueryTooSlow(ScopeServerError, TimeoutError):
+    """The database did not finish a query in time. A narrower query, or the same at a less busy time, may."""
+
+    def __init__(self) -> None:
+        super().__init__("the query takes too long; narrow it with since, until or where")
+
+
 class UnknownThing(WrongRequest, LookupError):
     """A request of the API names a stream, task or node that does not exist."""
 

@@ -256,6 +256,9 @@ def test_a_server_that_is_away_slow_restarted_or_upgraded(up: Up, browser: Brows
     assert found["away"] == [True, "77"]
     assert found["back"] == [False, "77"]
     assert found["slow"]
+    assert "This takes the server too long" in found["late"]["says"]
+    assert found["late"]["asked"] == 1, "what took too long was asked again"
+    assert any(each.endswith(": the query takes too long; narrow it") for each in found["late"]["wrong"])
     assert found["upgraded"] == [True, "77"]
     assert "GPU" in found["broken"]
     assert found["live"] == ["away", "open"]

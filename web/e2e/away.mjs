@@ -1,10 +1,10 @@
-/** An open page while the server is away, slow, upgraded and restarted, and what it says and keeps. */
+/** An open page while the server is away, slow, too slow, upgraded and restarted, and what it says and keeps. */
 import { settled } from "./page.mjs";
 
 const API = "**/api/v1/**";
 
 export default async function ({ given, open, tell }) {
-  const { page } = await open();
+  const { page, wrong } = await open();
   const typed = () => page.inputValue("#duration");
   await page.goto(`${given.base}/start?probe=syscalls`);
   await settled(page);
@@ -27,12 +27,17 @@ export default async function ({ given, open, tell }) {
   const held = [];
   let isSlow = true;
   await page.route("**/api/v1/heatmap/*", (route) => (isSlow ? void held.push(route) : route.continue()));
-  await page.goto(`${given.base}/explore/syscall_summary?since=5m`);
+  await page.goto(`${given.base}/explore/syscall_summary?since=1m`);
   const long = page.locator(".loading-long").first();
   await long.waitFor({ state: "visible" });
   const slow = await long.innerText();
+  const tooSlow = { status: 504, title: "The query takes too long", detail: "the query takes too long; narrow it" };
+  for (const route of held) await route.fulfill({ status: 504, contentType: "application/problem+json", json: tooSlow });
+  const failed = page.locator(".failed:has-text('narrow it')");
+  await failed.waitFor();
+  const late = { says: await failed.innerText(), asked: held.length, wrong: [...wrong] };
   isSlow = false;
-  for (const route of held) await route.continue();
+  await failed.locator("button").click();
   await page.waitForSelector(".heatmap");
 
   await page.route("**/assets/gpu-*.js", (route) => route.fulfill({ status: 404 }));
@@ -50,5 +55,5 @@ export default async function ({ given, open, tell }) {
   await page.waitForSelector("[data-live=open]");
   await page.waitForSelector(".rows-row");
   const rows = await page.locator(".rows-row").count();
-  tell({ away, back, slow, upgraded, broken, live: ["away", "open"], rows });
+  tell({ away, back, slow, late, upgraded, broken, live: ["away", "open"], rows });
 }

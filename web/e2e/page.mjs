@@ -26,7 +26,7 @@ export async function opened(browser, { base, email, password, language = "en", 
     if (counts && !/status of (401|503)/.test(said.text())) wrong.push(said.text());
   });
   page.on("pageerror", (error) => wrong.push(String(error)));
-  page.on("response", (answer) => answer.status() >= 400 && ![401, 503].includes(answer.status()) && wrong.push(`${answer.status()} ${answer.url()}`));
+  page.on("response", (answer) => answer.status() >= 400 && ![401, 503].includes(answer.status()) && wrong.push(refusal(answer)));
   page.setDefaultTimeout(300_000); // a young agent on a busy machine tries its probes for minutes
   if (email && !LOGINS.has(email)) {
     await page.goto(`${base}/sign-in`);
@@ -37,6 +37,13 @@ export async function opened(browser, { base, email, password, language = "en", 
     LOGINS.set(email, await context.storageState());
   }
   return { page, wrong };
+}
+
+/** What is told of an answer that failed: status, address and, as soon as it is read, the detail of its problem document. */
+function refusal(answer) {
+  const told = { text: `${answer.status()} ${answer.url()}`, toJSON: () => told.text };
+  answer.json().then(({ detail }) => (told.text += `: ${detail}`), () => {}); // without a document, the address has to do
+  return told;
 }
 
 /** Grave faults of accessibility, as lines of text. */

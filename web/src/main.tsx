@@ -18,8 +18,8 @@ const queries = new QueryClient({
     queries: {
       staleTime: 2000,
       refetchOnWindowFocus: false,
-      // What the server refuses stays refused; what it did not answer may be answered now.
-      retry: (failures, error) => failures < TRIES && (!(error instanceof ApiError) || error.status === 0 || error.status >= 500),
+      // What the server refuses stays refused, and what takes too long does again; what it did not answer may be answered now.
+      retry: (failures, error) => failures < TRIES && (!(error instanceof ApiError) || error.mayPass),
     },
   },
 });

@@ -17,10 +17,7 @@ from scope_server.store.schema.columns import StreamTable
 
 _REFS = "#/components/schemas/{model}"
 _REFUSALS = {
-    400: (
-        "BadRequest",
-        "A parameter or field is missing, unknown, given twice or not valid; or the query is too slow",
-    ),
+    400: ("BadRequest", "A parameter or field is missing, unknown, given twice or not valid"),
     401: ("Unauthorized", "The request does not show who sends it"),
     403: ("Forbidden", "The caller's role does not allow this"),
     404: ("NotFound", "Nothing has the name or id that is given"),
@@ -30,6 +27,7 @@ _REFUSALS = {
     429: ("TooManyRequests", "The caller calls too often; Retry-After says when it may again"),
     500: ("InternalError", "The server failed; its log says why"),
     503: ("Unavailable", "The database or the agent does not answer, or a table is locked; try again"),
+    504: ("TooSlow", "The query takes too long; narrow it with since, until or where"),
 }
 # Parameters of queries and fields of bodies that may name nothing.
 _BY_NAME = {"machine", "node", "nodes", "selector", "stream", "task", "template"}
@@ -200,6 +198,8 @@ def _refusals(operation: Operation) -> dict[str, Any]:
     route = operation.route
     statuses = {400, 429, 500, 503}
     changes = route.method == "POST"
+    if route.role and not changes:
+        statuses |= {504}
     if route.role or changes:  # who logs in is not known, either
         statuses |= {401}
     if changes or route.role not in (None, Role.VIEWER):

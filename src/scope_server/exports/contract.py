@@ -112,7 +112,8 @@ class Source(Protocol):
 
         Raises:
             StoreUnavailable: the database cannot be reached.
-            InvalidQuery: the database takes too long, or the position is none of this source.
+            InvalidQuery: the position is none of this source.
+            QueryTooSlow: the database takes too long.
         """
 
     async def skip(self, position: str) -> Skipped:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from scope_server.errors import InvalidQuery, StoreUnavailable, TargetUnavailable
+from scope_server.errors import InvalidQuery, QueryTooSlow, StoreUnavailable, TargetUnavailable
 from scope_server.exports.contract import Item, Source, Target
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
@@ -93,7 +93,7 @@ class Push:
             except StoreUnavailable as error:
                 _log.info("an export waits for the database", extra={"export": self.name, "reason": str(error)})
                 more = False
-            except InvalidQuery as error:  # the query takes too long, or the position is of another version
+            except (InvalidQuery, QueryTooSlow) as error:  # the position may be of another version
                 _log.warning("an export cannot be read", extra={"export": self.name, "reason": str(error)})
                 more = False
             if not more:

@@ -41,7 +41,8 @@ class Hub:
         Close it, see `contextlib.aclosing`.
 
         Raises:
-            InvalidQuery: the cursor is none; it takes too long.
+            InvalidQuery: the cursor is none.
+            QueryTooSlow: what was stored before now takes too long.
             TooManyRequests: there are too many viewers, or too many who ask something else than others.
             StoreUnavailable: the database cannot be reached when this begins.
         """

@@ -19,7 +19,7 @@ from tests.integration.server.test_app import answers, recorded, uploading
 
 from scope_server.accounts.audit import Act, Audit
 from scope_server.accounts.caller import Role
-from scope_server.errors import InvalidQuery, StoreUnavailable
+from scope_server.errors import QueryTooSlow, StoreUnavailable
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.reader import Reader
 
@@ -88,7 +88,7 @@ async def test_limits_hold_for_each_transaction(bouncer: PgBouncer, database: st
         await limited.prepare(TABLES)
         with pytest.raises(StoreUnavailable, match="statement timeout"):
             await limited.rows(b"SELECT pg_sleep(60)")
-        with pytest.raises(InvalidQuery, match="takes too long"):
+        with pytest.raises(QueryTooSlow, match="takes too long"):
             async with limited.snapshot() as connection:
                 await connection.execute("SELECT pg_sleep(60)")
         with psycopg.connect(database) as holder:

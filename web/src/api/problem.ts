@@ -18,6 +18,11 @@ export class ApiError extends Error {
     return this.status === 404 && this.message === "404: Not Found";
   }
 
+  /** The same request may succeed in a moment; one whose query took too long (504) would only take as long again. */
+  get mayPass(): boolean {
+    return this.status === 0 || (this.status >= 500 && this.status !== 504);
+  }
+
   /** What is wrong with a parameter or field; empty: nothing. */
   of(name: string): string {
     const fault = this.faults?.find((one) => one.parameter === name || one.pointer === `#/${name}`);

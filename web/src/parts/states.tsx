@@ -37,6 +37,8 @@ export function Failed({ error, again }: { error: unknown; again?: () => void })
           <Trans>Your role does not allow this</Trans>
         ) : status === 503 ? (
           <Trans>Not available at the moment</Trans>
+        ) : status === 504 ? (
+          <Trans>This takes the server too long</Trans>
         ) : (
           <Trans>This could not be shown</Trans>
         )}

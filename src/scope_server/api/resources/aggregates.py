@@ -15,7 +15,7 @@ from scope_server.api.routing.models import Answer, Recorded, Whole
 from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.store.totals.cells import read_cells
 from scope_server.store.totals.question import EVERY, MOST_GROUPS, Every, asked
-from scope_server.store.totals.reader import MOST_ROWS, Totals
+from scope_server.store.totals.reader import MOST_HISTOGRAMS, MOST_ROWS, Totals
 
 ROUTES = Routes()
 
@@ -64,7 +64,9 @@ class Aggregates(Recorded):
     quantiles: str = Field(description="how exact percentiles are")
     source: Literal["rollups", "rows"]
     complete: bool = Field(description="false: rows before `read_since` are not in it")
-    read_since: datetime = Field(description=f"at most {MOST_ROWS:,} rows are read, the newest")
+    read_since: datetime = Field(
+        description=f"at most {MOST_ROWS:,} rows are read, {MOST_HISTOGRAMS:,} with histograms, the newest"
+    )
     groups: list[Group]
     losses: list[LossInTime] = Field(description="of this time, which the totals lack: the newest")
 

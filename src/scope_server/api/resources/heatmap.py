@@ -16,7 +16,7 @@ from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.totals.cells import histogram_of, number_column
 from scope_server.store.totals.heatmap import heatmap
-from scope_server.store.totals.reader import MOST_ROWS
+from scope_server.store.totals.reader import MOST_HISTOGRAMS, MOST_ROWS
 
 ROUTES = Routes()
 
@@ -42,7 +42,9 @@ class Heatmap(Recorded):
     counts: list[list[int]] = Field(description="of each step, of each size")
     source: Literal["rollups", "rows"]
     complete: bool = Field(description="false: rows before `read_since` are not counted")
-    read_since: datetime = Field(description=f"at most {MOST_ROWS:,} rows are read, the newest")
+    read_since: datetime = Field(
+        description=f"at most {MOST_ROWS:,} rows are read, {MOST_HISTOGRAMS:,} with histograms, the newest"
+    )
     losses: list[LossInTime] = Field(description="of this time, which the counts lack: the newest")
 
 

@@ -17,6 +17,7 @@ from scope_server.errors import (
     NotAuthenticated,
     NotHealthy,
     NotOurs,
+    QueryTooSlow,
     Rejected,
     StoreUnavailable,
     TooManyRequests,
@@ -41,6 +42,7 @@ _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
     (AgentUnavailable, 503, "The agent cannot be reached"),
     (StoreUnavailable, 503, "The database cannot be reached"),
     (NotHealthy, 503, "Not healthy"),
+    (QueryTooSlow, 504, "The query takes too long"),
 )
 
 

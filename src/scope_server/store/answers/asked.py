@@ -47,7 +47,7 @@ async def found(database: Database, rows: Selection, what: Asked) -> Found:
         rows: with a window; of the stream that is asked for.
 
     Raises:
-        InvalidQuery: the query takes too long.
+        QueryTooSlow: the query takes too long.
         StoreUnavailable: the database cannot be reached.
     """
     table = rows.table

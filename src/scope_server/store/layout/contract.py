@@ -89,6 +89,7 @@ class Layout(Protocol):
         columns: Iterable[Record],
         where: Sequence[sql.Composable] = (),
         blocks: Sequence[sql.Composable] = (),
+        as_stored: Collection[str] = (),
     ) -> sql.Composed:
         """A query of the stream's rows with all columns, those of `BASE` first.
 
@@ -96,6 +97,7 @@ class Layout(Protocol):
             columns: the stream's.
             where: conditions on rows, which are named `r`.
             blocks: conditions on blocks; without any, all blocks are read.
+            as_stored: columns with lists that stay as they lie, which is less work; cast them to their type.
         """
 
     def places(

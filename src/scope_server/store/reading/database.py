@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from scope_server.errors import InvalidQuery, SchemaConflict, StoreUnavailable
+from scope_server.errors import InvalidQuery, QueryTooSlow, SchemaConflict, StoreUnavailable
 from scope_server.store.reading.queries import queries
 from scope_server.store.schema.migrate import migrate
 from scope_server.store.schema.tables import Tables
@@ -155,7 +155,8 @@ class Database:
         """A transaction whose queries, composed for a request, all read from one snapshot.
 
         Raises:
-            InvalidQuery: it takes too long, or a value has no place in the database.
+            InvalidQuery: a value has no place in the database.
+            QueryTooSlow: it takes too long.
             StoreUnavailable: as for `connection`.
         """
         try:
@@ -164,7 +165,7 @@ class Database:
                 await connection.execute(f"{_SNAPSHOT}; {self._limits}".encode())
                 yield connection
         except psycopg.errors.QueryCanceled:
-            raise InvalidQuery("the query takes too long; narrow it with since, until or where") from None
+            raise QueryTooSlow from None
         except psycopg.DataError as error:
             raise InvalidQuery(str(error).splitlines()[0]) from None
 

@@ -92,7 +92,8 @@ class Reader:
         """One page.
 
         Raises:
-            InvalidQuery: the cursor is none; it takes too long.
+            InvalidQuery: the cursor is none.
+            QueryTooSlow: it takes too long.
             StoreUnavailable: the database cannot be reached.
         """
         if query.order is Order.STORED:
@@ -106,7 +107,7 @@ class Reader:
         """The next rows in the order of their commits, see `rows_since`.
 
         Raises:
-            InvalidQuery: it takes too long.
+            QueryTooSlow: it takes too long.
             StoreUnavailable: the database cannot be reached.
         """
         async with self._database.snapshot() as connection:
@@ -128,7 +129,7 @@ class Reader:
         """The place of now, see `by_commit.skip`.
 
         Raises:
-            InvalidQuery: it takes too long.
+            QueryTooSlow: it takes too long.
             StoreUnavailable: the database cannot be reached.
         """
         async with self._database.snapshot() as connection:

@@ -11,7 +11,7 @@ from scope_server.store.reading.selection import Selection
 from scope_server.store.totals import of_rollups, of_rows
 from scope_server.store.totals.cells import Cell, histogram_of
 from scope_server.store.totals.question import Question, aligned
-from scope_server.store.totals.reader import MOST_ROWS
+from scope_server.store.totals.reader import MOST_HISTOGRAMS, MOST_ROWS
 
 # Lengths of a step; those of an hour or more divide a day, so that whole hours are read.
 _STEPS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000)
@@ -50,7 +50,7 @@ async def heatmap(database: Database, wanted: Selection, column: str, columns: i
         wanted: with a begin and an end.
 
     Raises:
-        InvalidQuery: the query takes too long.
+        QueryTooSlow: the query takes too long.
         StoreUnavailable: the database cannot be reached.
     """
     assert wanted.since
@@ -66,7 +66,8 @@ async def heatmap(database: Database, wanted: Selection, column: str, columns: i
             query, read_since, complete = of_rollups.distribution(question), since, True
         else:
             found = await conditions(connection, wanted)
-            reach = await newest(connection, wanted, found, MOST_ROWS)
+            most = MOST_HISTOGRAMS if histogram_of(wanted.table, column) else MOST_ROWS
+            reach = await newest(connection, wanted, found, most)
             read_since, complete = reach.since, reach.complete
             await connection.execute(of_rows.SETTINGS)
             query = of_rows.distribution(replace(wanted, since=max(read_since, since)), found, column, step)

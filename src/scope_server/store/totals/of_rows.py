@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import pyarrow as pa
 from psycopg import sql
 
 from scope_server.store.reading.filters import Conditions, of_numbers
@@ -61,11 +62,21 @@ def distribution(wanted: Selection, found: Conditions, column: str, step: timede
     table = wanted.table
     binned = sql.SQL("date_bin({}, r.time, {}) AS time").format(sql.Literal(step), sql.Literal(_EPOCH))
     if histogram := histogram_of(table, column):
+        sums = [sql.SQL("sum(h[{}] * n)").format(place) for place in _places(table)]
+        # Rows of a step have often the same counts: only different histograms are opened (OFFSET 0: each once). And
+        # their buckets are added up where they lie: most are 0, and each would be a row.
         return sql.SQL(
-            "SELECT time, (u.place - 1)::int AS bucket, sum(u.count)::bigint AS count"
-            " FROM (SELECT {}, r.{} AS h FROM ({}) AS r) AS e CROSS JOIN LATERAL unnest(e.h) WITH ORDINALITY"
-            " AS u (count, place) WHERE u.count > 0 AND u.place <= {} GROUP BY time, u.place"
-        ).format(binned, sql.Identifier(histogram), _stored(wanted, found), sql.Literal(_BUCKETS))
+            "SELECT time, (u.place - 1)::int AS bucket, u.count::bigint AS count FROM ("
+            "SELECT time, ARRAY[{sums}] AS counts FROM (SELECT time, n, h::bigint[] AS h FROM ("
+            "SELECT {binned}, r.{histogram} AS h, count(*) AS n FROM ({rows}) AS r GROUP BY 1, 2) AS d OFFSET 0) AS e"
+            " GROUP BY time) AS s CROSS JOIN LATERAL unnest(counts) WITH ORDINALITY AS u (count, place)"
+            " WHERE u.count > 0"
+        ).format(
+            sums=sql.SQL(", ").join(sums),
+            binned=binned,
+            histogram=sql.Identifier(histogram),
+            rows=_stored(wanted, found, as_stored=(histogram,)),
+        )
     value = _value(table, column)
     powers = sql.SQL("{}::bigint[]").format(sql.Literal([1 << bucket for bucket in range(_BUCKETS)]))
     whole = value if is_whole(table, column) else sql.SQL("least(greatest({}, 0), 9e18)").format(value)
@@ -76,14 +87,21 @@ def distribution(wanted: Selection, found: Conditions, column: str, step: timede
     ).format(binned, whole, powers, _stored(wanted, found), value)
 
 
-def _stored(wanted: Selection, found: Conditions) -> sql.Composed:
+def _places(table: StreamTable) -> Sequence[sql.Literal]:
+    """The places of buckets in a histogram of the stream's rows."""
+    lists = table.schema.field(table.rollup.histogram).type
+    length = min(lists.list_size, _BUCKETS) if pa.types.is_fixed_size_list(lists) else _BUCKETS
+    return [sql.Literal(place) for place in range(1, length + 1)]
+
+
+def _stored(wanted: Selection, found: Conditions, as_stored: Sequence[str] = ()) -> sql.Composed:
     """The rows of a selection as they are stored, those that the stream's totals are of."""
     table = wanted.table
     of_rows, of_blocks = table.layout.within(
         *(sql.Literal(time) if time else None for time in (wanted.since, wanted.until))
     )
     where = [*found.rows, *of_rows, *([of_numbers(table, table.added_up)] if table.added_up else [])]
-    return table.layout.rows(table.name, table.records, where, [*found.blocks, *of_blocks])
+    return table.layout.rows(table.name, table.records, where, [*found.blocks, *of_blocks], as_stored)
 
 
 def _read(question: Question, found: Conditions) -> sql.Composed:
@@ -164,10 +182,7 @@ def _cell(question: Question, cell: Cell, number: int) -> sql.Composed:  # noqa:
         case "mean":
             return sql.SQL("avg({})::float8 AS {}").format(value, name)
         case "p" if cell.column == table.rollup.histogram:
-            sums = [
-                sql.SQL("coalesce(sum(({})[{}]), 0)::bigint").format(value, sql.Literal(place))
-                for place in range(1, _BUCKETS + 1)
-            ]
+            sums = [sql.SQL("coalesce(sum(({})[{}]), 0)::bigint").format(value, place) for place in _places(table)]
             return sql.SQL("ARRAY[{}] AS {}").format(sql.SQL(", ").join(sums), name)
         case "p":
             share = sql.Literal(cell.share)

@@ -79,6 +79,11 @@ class Question:
             return False
         return all(_in_rollups(self.table, cell) for cell in self.cells)
 
+    @property
+    def of_histograms(self) -> bool:
+        """Whether a cell is a percentile of what the rows' histograms count."""
+        return any(cell.word == "p" and cell.column == self.table.rollup.histogram for cell in self.cells)
+
 
 def asked(
     rows: Selection, *, cells: Sequence[Cell], by: Sequence[str], every: Every | None, order: str, top: int

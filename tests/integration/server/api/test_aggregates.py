@@ -107,13 +107,15 @@ def _plain(value: Any) -> Any:
 
 
 async def test_a_summary_counts_what_it_summarizes(start_server: StartServer) -> None:
-    """Of a summary, counts, failures, means and percentiles are those of its events, from rollups and from rows."""
+    """Of a summary, counts, failures, means and percentiles are those of its events, from rollups and from rows. So
+    are the counts of its heatmap."""
     schema = probe_named("syscalls").schema(probe_named("syscalls").streams[1])
-    buckets = [[0] * 40 for _ in range(2)]
-    buckets[0][7], buckets[1][8] = 980, 20
-    columns: dict[str, Any] = {field.name: [0] * 2 for field in schema}
-    columns |= {"ktime_ns": [FIRST_KTIME_NS] * 2, "pid": [7] * 2, "start_ns": [1] * 2, "comm": ["a"] * 2}
-    columns |= {"name": ["read"] * 2, "count": [980, 20], "errors": [1, 2], "total_ns": [900, 4000], "latency": buckets}
+    buckets = [[0] * 40 for _ in range(3)]
+    buckets[0][7], buckets[1][7], buckets[2][8] = 490, 490, 20
+    columns: dict[str, Any] = {field.name: [0] * 3 for field in schema}
+    columns |= {"ktime_ns": [FIRST_KTIME_NS] * 3, "pid": [7] * 3, "start_ns": [1] * 3, "comm": ["a"] * 3}
+    columns |= {"name": ["read"] * 3, "count": [490, 490, 20], "errors": [1, 0, 2], "total_ns": [450, 450, 4000]}
+    columns |= {"latency": buckets}
     async with start_server() as server, lined(server.conninfo) as line:
         batch = pa.RecordBatch.from_pydict(columns, schema=schema)
         await line.send(Run().batch(1, batch, stream="syscall_summary"))
@@ -126,6 +128,9 @@ async def test_a_summary_counts_what_it_summarizes(start_server: StartServer) ->
             assert (group["key"], values["count"], values["failed"]) == ({"name": "read"}, 1000, 3)
             assert values["mean(total_ns)"] == pytest.approx(4.9)
             assert 128 <= values["p50(total_ns)"] == values["p50(latency)"] < 256 <= values["p99(latency)"] < 512
+            answer = await server.get("heatmap", "syscall_summary", **WINDOW, column="total_ns", where=where)
+            assert (answer["source"], answer["edges"]) == (source, [128, 256])
+            assert [sum(sizes) for sizes in zip(*answer["counts"], strict=True)] == [980, 20]
 
 
 async def test_the_number_of_rows_that_are_read_is_bounded(

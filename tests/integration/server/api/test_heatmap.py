@@ -10,7 +10,7 @@ from tests.integration.server.records import BOOT_TO_UTC_NS, Run, lined, make_ma
 from tests.integration.server.running import Server
 from tests.integration.server.test_rollups import merge, spread
 
-from scope_server.store.totals import heatmap
+from scope_server.store.totals import heatmap, of_rows
 from scope_server.store.totals.heatmap import STEPS, step_of
 
 StartServer = Callable[..., Any]
@@ -79,6 +79,14 @@ async def test_rows_are_bounded_and_losses_are_told(start_server: StartServer, m
         assert (answer["complete"], since > SINCE) == (False, True)
         assert _cells(answer) == _of_rows(server, answer["step_s"], where=f"time >= '{since}'")
         assert [one["count"] for one in answer["losses"]] == [18]
+
+
+async def test_a_query_that_takes_too_long(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no wrong request, and no database that is away: the answer is 504, with the remedy."""
+    monkeypatch.setattr(of_rows, "SETTINGS", "SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")
+    status, problem = await server.ask("GET", "heatmap/syscall?where=nr=0")
+    assert (status, problem["title"]) == (504, "The query takes too long")
+    assert "narrow it with since, until or where" in problem["detail"]
 
 
 async def test_what_cannot_be_asked(server: Server) -> None:

@@ -1,6 +1,6 @@
 """Queries of a stream's rows in blocks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from psycopg import sql
@@ -21,6 +21,7 @@ def rows(
     columns: Iterable[Record],
     where: Sequence[sql.Composable] = _NOTHING,
     blocks: Sequence[sql.Composable] = _NOTHING,
+    as_stored: Collection[str] = (),
 ) -> sql.Composed:
     """A query of the stream's rows with all columns, in the order of `stored`.
 
@@ -28,8 +29,9 @@ def rows(
         columns: the stream's.
         where: conditions on rows, which are named `r`.
         blocks: conditions on blocks (`OFBLOCK`); without any, all blocks are read.
+        as_stored: columns with lists that stay texts.
     """
-    every = stored(columns)
+    every = [{**column, "sql": "text"} if column["name"] in as_stored else column for column in stored(columns)]
     names = sql.SQL(", ").join(sql.Identifier(column["name"]) for column in every)
     return _both(stream, names, every, where, blocks)
 

@@ -4,7 +4,7 @@ PostgreSQL leaves chunks out by conditions on the rows' time only: conditions on
 here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from psycopg import sql
@@ -24,6 +24,7 @@ def rows(
     columns: Iterable[Record],
     where: Sequence[sql.Composable] = (),
     blocks: Sequence[sql.Composable] = (),  # noqa: ARG001  # there are none
+    as_stored: Collection[str] = (),  # noqa: ARG001  # lists lie as lists
 ) -> sql.Composed:
     """A query of the stream's rows with all columns."""
     return _query(stream, _names(columns), where)
