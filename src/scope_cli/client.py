@@ -53,9 +53,13 @@ class Client(Api):
     def post(self, *path: str, body: object = None) -> Any:  # noqa: D102  # as in Api
         return self._call("POST", path, {}, body if body is not None else {})
 
-    def save(self, file: BinaryIO, *path: str, **query: object) -> None:
-        """Writes the answer to GET /api/v1/PATH to a file, as it comes; of any size."""
-        self._call("GET", path, query, None, file)
+    def save(self, file: BinaryIO, *path: str, **query: object) -> str:
+        """Writes the answer to GET /api/v1/PATH to a file, as it comes; of any size.
+
+        Returns:
+            What was lost of it, as the server says; empty: nothing.
+        """
+        return str(self._call("GET", path, query, None, file))
 
     def watch(self, *path: str, **query: object) -> Iterator[ServerEvent]:
         """The events of GET /api/v1/PATH as they come, until the server ends the answer.
@@ -95,7 +99,10 @@ class Client(Api):
         self, method: str, path: tuple[str, ...], query: dict[str, object], body: object, file: BinaryIO | None = None
     ) -> Any:
         with self._answered(method, path, query, body) as answer:
-            return json.load(answer) if file is None else shutil.copyfileobj(answer, file)
+            if file is None:
+                return json.load(answer)
+            shutil.copyfileobj(answer, file)
+            return answer.headers.get("X-Scope-Lost", "")
 
     @contextmanager
     def _answered(self, method: str, path: tuple[str, ...], query: dict[str, object], body: object) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def save(path: Path, *asked: str, **query: str | None) -> None:
-    """Writes the answer to GET /api/v1/ASKED... to the file, and says how large it is.
+    """Writes the answer to GET /api/v1/ASKED... to the file, and says how large it is, and what was lost of it.
 
     Raises:
         CommandError: the file cannot be written, or the server has no answer.
@@ -16,10 +16,10 @@ def save(path: Path, *asked: str, **query: str | None) -> None:
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as file:
-            Client().save(file, *asked, **query)
+            lost = Client().save(file, *asked, **query)
         part.replace(path)
     except OSError as error:
         raise CommandError(f"cannot write {path}: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
-    print_remark(f"scope: {path}: {path.stat().st_size:,} bytes")
+    print_remark(f"scope: {path}: {path.stat().st_size:,} bytes{f'; lost: {lost}' if lost else ''}")

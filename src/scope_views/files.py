@@ -44,7 +44,7 @@ class Ndjson:
 
 
 class Csv:
-    """CSV, as `scope_views.csv` has it. It has no place for losses."""
+    """CSV, as `scope_views.csv` has it. It has no place for losses: readers take every line for a row."""
 
     def __init__(self, stream: DescribedStream, schema: pa.Schema, lost: Iterable[Lost]) -> None:
         self._head = csv(pa.RecordBatch.from_pylist([], schema=schema), head=True)
@@ -124,5 +124,10 @@ FORMATS: Mapping[Format, Callable[[DescribedStream, pa.Schema, Iterable[Lost]], 
 }
 
 
+def losses(lost: Iterable[Lost]) -> str:
+    """What was lost, on one line, such as `7 (ring_full); unknown (not_recorded)`; empty: nothing."""
+    return "; ".join(f"{'unknown' if count is None else count} ({reason})" for reason, count in lost)
+
+
 def _about(lost: Iterable[Lost]) -> dict[str, str]:
-    return {"lost": "; ".join(f"{'unknown' if count is None else count} ({reason})" for reason, count in lost)}
+    return {"lost": losses(lost)}

@@ -30,12 +30,16 @@ async def test_rows_become_files(start_server: StartServer, tmp_path: Path) -> N
     """The ending tells the format; several streams make a file each; filters and times select rows."""
     async with start_server() as server, lined(server.conninfo) as line:
         run = Run()
-        await line.send(run.batch(1, rows(101)), run.batch(1, stacks(["main;a"]), stream="cuda_live"))
+        await line.send(
+            run.batch(1, rows(101), 108, {("ring", "ring_full"): 7}),
+            run.batch(1, stacks(["main;a"]), stream="cuda_live"),
+        )
         status, said = await exported(server, "syscall", "--since", "-3h", "-o", tmp_path / "a.parquet")
         assert (status, "a.parquet" in said) == (0, True), said
         assert pq.ParquetFile(tmp_path / "a.parquet").read().num_rows == 101
         words = ("--since", "-3h", "-o", tmp_path / "b.csv")
-        assert (await exported(server, "syscall", "cuda_live", *words))[0] == 0
+        status, said = await exported(server, "syscall", "cuda_live", *words)
+        assert (status, said.count("; lost: 7 (ring_full)\n")) == (0, 1), said
         assert (tmp_path / "b.syscall.csv").read_bytes().count(b"\r\n") == 102
         assert (tmp_path / "b.cuda_live.csv").read_bytes().count(b"\r\n") == 2
         few = ("--since", "-3h", "--where", "arg0 < 7", "--columns", "ret", "--format", "csv", "-o", tmp_path / "few")

@@ -20,7 +20,7 @@ from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.reading.decoded import schema_of
 from scope_server.store.schema.columns import StreamTable
-from scope_views.files import FORMATS, Encoder, Format
+from scope_views.files import FORMATS, Encoder, Format, losses
 
 ROUTES = Routes()
 
@@ -49,15 +49,18 @@ class File(Streamed):
 async def export_events(call: Call, path: StreamPath, query: ExportQuery) -> File:
     """Rows of a stream as a file, in order of time, each once: NDJSON, CSV, an Arrow IPC stream, or Parquet.
 
-    Losses are told at the end of NDJSON, and in the metadata of Arrow and Parquet. If the database goes away meanwhile,
-    the answer is broken off.
+    Losses are told by the header `X-Scope-Lost`, such as `7 (ring_full); unknown (not_recorded)`; empty: nothing was
+    lost. In files, they are at the end of NDJSON and, as `lost`, in the metadata of Arrow and Parquet; CSV has no place
+    for them. If the database goes away meanwhile, the answer is broken off.
     """
     table = stream_named(call, path)
     wanted = await selection_of(call, table, query)
     schema = _chosen(table, query.columns)
-    encoder = FORMATS[query.format](table.described, schema, await lost_of(call, wanted))
+    lost = await lost_of(call, wanted)
+    encoder = FORMATS[query.format](table.described, schema, lost)
     return File(
         content_type=_MEDIA[query.format],
+        headers={"X-Scope-Lost": losses(lost)},
         filename=f"{table.name}.{query.format}",
         pieces=_pieces(call[COLUMNS].batches(wanted), encoder, schema.names),
     )

@@ -22,6 +22,7 @@ from scope_server.api.routing.validation import Part, validated
 from scope_server.api.routing.web_socket import asks_for_web_socket, talk
 from scope_server.errors import InvalidQuery, ScopeServerError, UnknownThing
 
+_AS_IT_COMES = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _log = logging.getLogger(__name__)
 
 
@@ -91,7 +92,7 @@ async def _stream(request: web.Request, answer: Streamed, told: Mapping[str, str
 
     An error before the first piece is a problem document; a later one breaks the connection, so that the caller knows.
     """
-    headers = {"Content-Type": answer.content_type, "Cache-Control": "no-store", "X-Accel-Buffering": "no", **told}
+    headers = {**answer.headers, "Content-Type": answer.content_type, **_AS_IT_COMES, **told}
     if answer.filename:
         headers["Content-Disposition"] = f'attachment; filename="{answer.filename}"'
     response = web.StreamResponse(headers=headers)

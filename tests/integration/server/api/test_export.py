@@ -25,14 +25,15 @@ WINDOW = {"since": SINCE.isoformat(), "until": (SINCE + timedelta(hours=2)).isof
 HOSTILE = ("=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", '"; DROP', "a,b\r\nc", "\x1b[31m", "\uff1d1", "<b>", "plain")
 
 
-async def export(server: Server, stream: str = "syscall", **query: Any) -> tuple[bytes, str]:
-    """The file, and its media type."""
+async def export(server: Server, stream: str = "syscall", lost: str = "", **query: Any) -> tuple[bytes, str]:
+    """The file, and its media type. What was lost is told as a header."""
     async with (
         aiohttp.ClientSession(connector=server.local()) as session,
         session.get(f"http://{server.http}/api/v1/export/{stream}", params={**WINDOW, **query}) as answer,
     ):
         assert answer.status == 200, await answer.text()
         assert f'filename="{stream}.' in answer.headers["Content-Disposition"]
+        assert answer.headers["X-Scope-Lost"] == lost
         return await answer.read(), answer.content_type
 
 
@@ -86,14 +87,14 @@ async def test_text_formats_have_the_same_rows(start_server: StartServer) -> Non
     """NDJSON has a JSON object a line, and lines about losses; CSV has a line a row after its head, as RFC 4180."""
     async with start_server() as server, lined(server.conninfo) as line:
         await line.send(Run().batch(1, rows(101), 108, {("ring", "ring_full"): 7}))
-        data, media = await export(server, format="ndjson")
+        data, media = await export(server, format="ndjson", lost="7 (ring_full)")
         assert media == "application/x-ndjson"
         told = [json.loads(each) for each in data.splitlines()]
         assert told.pop() == {"type": "loss", "stream": "syscall", "reason": "ring_full", "count": 7}
         assert [row["arg0"] for row in told] == list(range(101))
         assert told[0]["time"] == f"{SINCE + timedelta(seconds=1):%FT%T}.000000000Z"
         assert told[0]["duration_ns"] == (1 << 64) - 1
-        data, media = await export(server, format="csv", columns="arg0,comm,ret,duration_ns")
+        data, media = await export(server, format="csv", columns="arg0,comm,ret,duration_ns", lost="7 (ring_full)")
         assert media == "text/csv"
         assert data.endswith(b"\r\n")
         lines = list(csv.reader(io.StringIO(data.decode(), newline="")))
