@@ -122,12 +122,26 @@ class Timeline:
 
 
 @dataclass(frozen=True)
+class FileOf:
+    """The file that another stream names for the process of a row.
+
+    Attributes:
+        stream: its rows about the process, up to the row's time, name the file. If they name several, none is meant.
+        path: its column with the path.
+    """
+
+    stream: str
+    path: str
+
+
+@dataclass(frozen=True)
 class Span:
     """How a stream's rows are spans of distributed tracing, by the semantic conventions of OpenTelemetry.
 
     Attributes:
         kind: `server`, or `internal` to the program.
         attributes: column -> attribute; of absent values there is no attribute.
+        files: attribute -> the file whose name is its value; without one, there is no attribute.
         given: attribute -> the value that all spans have.
         named: columns whose values, joined by blanks, name a span.
         text: the name of every span, where no column names it.
@@ -138,6 +152,7 @@ class Span:
 
     kind: str
     attributes: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, FileOf] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)
     named: tuple[str, ...] = ()
     text: str = ""

@@ -102,7 +102,9 @@ class Exports:
             sources: list[Source] = [Minutes(stored.database, stored.tables, most)]
             if isinstance(target, Otlp):
                 spanned = (stored.tables[name] for name in sorted(stored.tables))
-                sources += [Spans(stored.reader, table) for table in spanned if table.described.shown.span]
+                sources += [
+                    Spans(stored.reader, table, stored.tables) for table in spanned if table.described.shown.span
+                ]
             found += [Push(source, target) for source in sources]
         return found
 

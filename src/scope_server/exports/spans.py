@@ -11,6 +11,7 @@ import pyarrow as pa
 from scope_catalogue.condition import Condition, columns_read
 from scope_catalogue.where import read_filter
 from scope_server.exports.contract import Portion, Skipped, Span
+from scope_server.exports.files import Files
 from scope_server.store.reading.by_commit import Place, place_of
 from scope_server.store.reading.reader import MOST_ROWS, EventQuery, Order, Reader
 from scope_server.store.schema.columns import StreamTable
@@ -26,15 +27,24 @@ _RESOURCE = {
 
 
 class Spans:
-    """The source of a stream's spans; the stream says how its rows are spans."""
+    """The source of a stream's spans; the stream says how its rows are spans.
+
+    Args:
+        tables: of all streams: another one may tell something of the spans' processes.
+    """
 
     every_s = 5.0
 
-    def __init__(self, reader: Reader, table: StreamTable) -> None:
+    def __init__(self, reader: Reader, table: StreamTable, tables: Mapping[str, StreamTable]) -> None:
         declared = table.described.shown.span
         assert declared
         self.name = f"spans.{table.name}"
         self._reader, self._declared, self._table = reader, declared, table
+        self._files = {
+            attribute: Files(reader, tables[of.stream], of.path)
+            for attribute, of in declared.files.items()
+            if of.stream in tables
+        }
         self._failed = read_filter(declared.failed, table.types) if declared.failed else None
         where = read_filter(declared.where, table.types) if declared.where else None
         self._query = EventQuery(table, where=where, order=Order.STORED, limit=MOST_ROWS)
@@ -43,9 +53,12 @@ class Spans:
         """See `Source`."""
         found = await self._reader.follow(self._query, self._place(position))
         failed = _mask(self._table, self._failed, found.rows)
-        rows = zip(found.rows, failed, strict=True)
-        lasting = self._declared.lasting
-        spans = [self._span(row, is_failed) for row, is_failed in rows if row[lasting] is not None]
+        names = {attribute: await files.names(found.rows) for attribute, files in self._files.items()}
+        spans = [
+            self._span(row, failed[place], {attribute: told[place] for attribute, told in names.items()})
+            for place, row in enumerate(found.rows)
+            if row[self._declared.lasting] is not None
+        ]
         return Portion(spans, found.place.cursor(), found.more)
 
     async def skip(self, position: str) -> Skipped:
@@ -57,14 +70,16 @@ class Spans:
     def _place(self, position: str) -> Place | None:
         return place_of(position) if position else None
 
-    def _span(self, row: Mapping[str, Any], failed: bool) -> Span:
+    def _span(self, row: Mapping[str, Any], failed: bool, files: Mapping[str, str]) -> Span:
         declared = self._declared
         begin_ns = _ns(row["time"])
         told = {name: value for name, value in row.items() if name != "task_id"}  # what two tasks record is one request
         digest = hashlib.sha256(json.dumps([self._table.name, told], sort_keys=True).encode()).digest()
-        attributes = {of: row[name] for name, of in declared.attributes.items() if row[name] is not None} | dict(
-            declared.given
-        )
+        attributes = {
+            **{of: row[name] for name, of in declared.attributes.items() if row[name] is not None},
+            **{of: name for of, name in files.items() if name},
+            **declared.given,
+        }
         named = " ".join(str(row[name]) for name in declared.named if row[name] is not None)
         return Span(
             name=named or declared.text or self._table.name,

@@ -12,7 +12,7 @@ from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.probes.llama.functions import places
 from scope_bpf.probes.llama.guide import GUIDE
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Flow, Rollup, Shown, Slices, Span, Timeline
+from scope_catalogue.shown import FileOf, Flow, Rollup, Shown, Slices, Span, Timeline
 from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, LatestRows, Quantiles, Share, SlowestRows, Sum, Table
 
@@ -85,7 +85,8 @@ _FROM_REQUEST = Flow("llama", (*_OF_SEQUENCE, "request"), begins=True)
 # The first token's time begins with the request's: an arrow would lead nowhere.
 _TO_TOKENS = Flow("llama", (*_OF_SEQUENCE, "request"), where="number > 0")
 
-# opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans. Which model it is, llama.cpp's functions are not told.
+# opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans. llama.cpp's functions are not told which model it is, but
+# the probe `ollama` sees which file the process loads.
 _SPAN = Span(
     kind="internal",
     text="text_completion",
@@ -99,6 +100,7 @@ _SPAN = Span(
         "sequence": "scope.sequence",
         "ended": "scope.ended",
     },
+    files={"gen_ai.request.model": FileOf("ollama_model", "path")},
     where="draft = 0",
 )
 

@@ -51,8 +51,10 @@ async def test_requests_are_spans(start_server: Start, line: Line, port: int, tl
     async with collecting(port, Collector(), tls.of_server()) as collector, start_server(**settings):
         await begun(line, "otlp.spans.ollama_request", "otlp.spans.llama_request")
         await store(line, "ollama_request", [HTTP | {"status": 200}, HTTP | {"status": 503, "peer": None}])
-        await store(line, "llama_request", [LLM, LLM | {"draft": 1}])
-        await eventually(lambda: len(collector.spans()) == 3)
+        loaded = [{"path": "/models/tiny.gguf"}] * 2 + [{"path": f"/{name}.gguf", "pid": 4713} for name in "ab"]
+        await store(line, "ollama_model", loaded)
+        await store(line, "llama_request", [LLM, LLM | {"draft": 1}, LLM | {"pid": 4712}, LLM | {"pid": 4713}])
+        await eventually(lambda: len(collector.spans()) == 5)
     assert {told["authorization"] for told in collector.headers} == {"Bearer s3cret"}
     found = {
         span.attributes and dict(_attributes(span)).get("http.response.status_code"): (of, span)
@@ -69,7 +71,9 @@ async def test_requests_are_spans(start_server: Start, line: Line, port: int, tl
     told = dict(_attributes(found[None][1]))
     assert told.items() >= {"gen_ai.usage.input_tokens": 11, "gen_ai.usage.output_tokens": 13}.items()
     assert (found[None][1].name, told["gen_ai.operation.name"]) == ("text_completion", "text_completion")
-    assert len({(span.trace_id, span.span_id) for _, span in collector.spans()}) == 3
+    models = {of["process.pid"]: dict(_attributes(span)).get("gen_ai.request.model") for of, span in collector.spans()}
+    assert models == {"4711": "tiny.gguf", "4712": None, "4713": None}, "unknown, or one of two"
+    assert len({(span.trace_id, span.span_id) for _, span in collector.spans()}) == 5
 
 
 async def test_minutes_are_those_of_sql(start_server: Start, line: Line, port: int) -> None:
