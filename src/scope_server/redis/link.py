@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from scope_server.errors import RedisAway
 from scope_server.redis.address import Address
-from scope_server.redis.clients import AWAY, in_loop
+from scope_server.redis.clients import AWAY, client_of, close
 
 _T = TypeVar("_T")
 
@@ -25,7 +25,7 @@ class Link:
     """
 
     def __init__(self, at: Address) -> None:
-        self._client = in_loop(at)
+        self._client = client_of(at)
         self.away = "it was not asked yet"
 
     async def run(self) -> None:
@@ -43,7 +43,7 @@ class Link:
 
     async def close(self) -> None:
         """Closes its connections."""
-        await self._client.aclose()
+        await close(self._client)
 
     async def ask(self, question: Callable[[Redis], Awaitable[_T]]) -> _T:
         """The answer of Redis.

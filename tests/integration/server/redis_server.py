@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,10 +16,22 @@ from scope_server.redis.address import Address, address
 
 
 class RedisServer:
-    """A redis-server at a Unix socket in a directory; its data are only in memory."""
+    """A redis-server at a Unix socket in a directory, which is made; its data are only in memory.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        lines: more of its configuration.
+        url: where servers find it; without one, at the Unix socket.
+        flags: more words of its command.
+    """
+
+    def __init__(self, directory: Path, lines: Sequence[str] = (), url: str = "", flags: Sequence[str] = ()) -> None:
+        directory.mkdir(exist_ok=True)
+        self._configuration, self._flags = directory / "redis.conf", flags
+        self._snapshot = directory / "dump.rdb"
         self._socket, self._log = directory / "redis.sock", directory / "redis.log"
+        own = ["port 0", f"unixsocket {self._socket}", 'save ""', f"logfile {self._log}", f"dir {directory}"]
+        self._configuration.write_text("\n".join([*own, *lines]))
+        self.url = url or f"unix://{self._socket}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -29,13 +42,8 @@ class RedisServer:
         self.kill()
 
     @property
-    def url(self) -> str:
-        """As a server's setting has it."""
-        return f"unix://{self._socket}"
-
-    @property
     def at(self) -> Address:
-        """The same, read."""
+        """The setting of a server, read."""
         return address(self.url)
 
     @property
@@ -43,12 +51,14 @@ class RedisServer:
         """A client of the test's own."""
         return redis.Redis(unix_socket_path=str(self._socket), decode_responses=True)
 
-    def start(self) -> None:
-        """Starts it, without data, and waits until it answers."""
+    def start(self, older: bool = False) -> None:
+        """Starts it, without data, or with those of the last `save`; waits until it answers."""
+        if not older:
+            self._snapshot.unlink(missing_ok=True)
         program = shutil.which("redis-server")
         assert program, "deploy/install-packages.sh test"
-        options = ["--port", "0", "--unixsocket", str(self._socket), "--save", "", "--logfile", str(self._log)]
-        self._process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+        command = [program, str(self._configuration), *self._flags]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         end = time.monotonic() + 60
         while True:
             try:
@@ -59,6 +69,16 @@ class RedisServer:
                 assert time.monotonic() < end, self._log.read_text()
                 time.sleep(0.02)
 
+    def save(self) -> None:
+        """Writes its data to a file, for a later `start`."""
+        with self.client as client:
+            client.save()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and not killed."""
+        return self._process is not None
+
     def kill(self) -> None:
         """Kills it; its data are gone."""
         if self._process:
@@ -68,13 +88,13 @@ class RedisServer:
 
     def pause(self) -> None:
         """Stops it: it takes connections, and answers nothing."""
-        assert self._process
-        os.kill(self._process.pid, signal.SIGSTOP)
+        if self._process:
+            os.kill(self._process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Lets it go on."""
-        assert self._process
-        os.kill(self._process.pid, signal.SIGCONT)
+        if self._process:
+            os.kill(self._process.pid, signal.SIGCONT)
 
     def flush(self) -> None:
         """Takes its data away."""

@@ -22,6 +22,22 @@ from scope_server.settings import Settings
 _TOKEN = "scope_token_of_tests"
 
 
+def make_token(conninfo: str) -> str:
+    """A token for scripts, of an admin; both are made in the server's database."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO store.users (email, password, role) VALUES ('admin@example.org', '', 'admin')"
+            " ON CONFLICT DO NOTHING"
+        )
+        connection.execute(
+            "INSERT INTO store.api_tokens (digest, user_id, name, role, expires)"
+            " SELECT %s, id, 'tests', 'admin', now() + interval '1 hour' FROM store.users"
+            " WHERE email = 'admin@example.org' ON CONFLICT DO NOTHING",
+            [digest(_TOKEN)],
+        )
+    return _TOKEN
+
+
 @dataclass(frozen=True)
 class Server:
     """A running server; its addresses are host:port."""
@@ -44,20 +60,9 @@ class Server:
     @property
     def token(self) -> Path:
         """A file with a token for scripts, of an admin; both are made. Blocks."""
-        with psycopg.connect(self.conninfo, autocommit=True) as connection:
-            connection.execute(
-                "INSERT INTO store.users (email, password, role) VALUES ('admin@example.org', '', 'admin')"
-                " ON CONFLICT DO NOTHING"
-            )
-            connection.execute(
-                "INSERT INTO store.api_tokens (digest, user_id, name, role, expires)"
-                " SELECT %s, id, 'tests', 'admin', now() + interval '1 hour' FROM store.users"
-                " WHERE email = 'admin@example.org' ON CONFLICT DO NOTHING",
-                [digest(_TOKEN)],
-            )
         file = self.socket.with_name("token")
         file.touch(mode=0o600)
-        file.write_text(_TOKEN)
+        file.write_text(make_token(self.conninfo))
         return file
 
     @property

@@ -3,10 +3,9 @@
 import asyncio
 import json
 import ssl
-import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,84 +13,21 @@ import aiohttp
 import grpc
 import pytest
 from tests.fleet import to_server
+from tests.integration.server.front import Addresses, Front
 from tests.integration.server.records import STORED, Run, lined, rows
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
 from tests.integration.server.test_app import answers, recorded, uploading
-from tests.ports import free_port
 
 from scope_wire.keys import Anonymous, pem_of
 
-CONFIGURATION = Path(__file__).parents[4] / "deploy/nginx"
-PARTS = ("nginx.conf", "scope/agents.conf", "scope/people.conf", "scope/beside/containers.conf")
 StartServer = Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Front:
-    """A running nginx: its addresses, and the certificate that it shows to people."""
-
-    people: int
-    ingest: str
-    enrol: str
-    certificate: Path
-    log: Path
-
-    def curl(self, path: str, *options: str) -> tuple[int, str, str]:
-        """Status, HTTP version and body of a request."""
-        address = f"https://localhost:{self.people}{path}"
-        command = ["curl", "--silent", "--show-error", "--http2", "--cacert", str(self.certificate), *options]
-        told = subprocess.run(
-            [*command, "--write-out", "\n%{http_code} %{http_version}", address], capture_output=True, text=True
-        )
-        assert told.returncode == 0, told.stderr + self.log.read_text()
-        body, _, end = told.stdout.rpartition("\n")
-        status, version = end.split()
-        return int(status), version, body
-
-
-@contextmanager
-def nginx(folder: Path, servers: tuple[Server, Server]) -> Iterator[Front]:
-    """nginx with the configuration, in which names and ports are replaced."""
-    certificate, key, log = folder / "certificate.pem", folder / "key.pem", folder / "nginx.log"
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"]
-    subprocess.run([*made, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
-    authority = folder / "authority.pem"
-    authority.write_bytes(pem_of(servers[0].authority.certificate))
-    people, ingest, enrol = free_port(), free_port(), free_port()
-    texts = {part: (CONFIGURATION / part).read_text() for part in PARTS}
-    for wanted, given in {
-        "/tmp/": f"{folder}/",  # before folders below it come in
-        "/etc/nginx/scope/": f"{folder}/scope/",
-        "listen 8443": f"listen 127.0.0.1:{people}",
-        "listen 8471": f"listen 127.0.0.1:{ingest}",
-        "listen 8474": f"listen 127.0.0.1:{enrol}",
-        "/etc/nginx/tls/certificate.pem": str(certificate),
-        "/etc/nginx/tls/key.pem": str(key),
-        "/etc/nginx/authority/certificate.pem": str(authority),
-        "/dev/stdout": f"{folder}/access.log",
-        "worker_processes auto": "worker_processes 1",
-        **{
-            f"server{number}:{port}": f"127.0.0.1:{address.rpartition(':')[2]}"
-            for number, server in enumerate(servers, 1)
-            for port, address in (("8470", server.http), ("8471", server.ingest), ("8474", server.enrol))
-        },
-    }.items():
-        assert any(wanted in text for text in texts.values()), wanted
-        texts = {part: text.replace(wanted, given) for part, text in texts.items()}
-    for part, text in texts.items():
-        (folder / part).parent.mkdir(parents=True, exist_ok=True)
-        (folder / part).write_text(text)
-    command = ["nginx", "-c", str(folder / "nginx.conf"), "-g", "daemon off; master_process off;"]
-    checked = subprocess.run([*command[:3], "-t"], capture_output=True, text=True)
-    assert checked.returncode == 0, checked.stderr
-    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
-        try:
-            yield Front(people, f"127.0.0.1:{ingest}", f"127.0.0.1:{enrol}", certificate, log)
-        finally:
-            process.terminate()
-            process.wait(30)
+def nginx(folder: Path, servers: tuple[Server, Server]) -> Front:
+    """nginx before these servers."""
+    first, second = (Addresses(one.http, one.ingest, one.enrol) for one in servers)
+    return Front(folder, (first, second), pem_of(servers[0].authority.certificate))
 
 
 @pytest.fixture

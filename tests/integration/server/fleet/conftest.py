@@ -2,12 +2,14 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
 from tests.integration.server.fleet.waiting import until
+from tests.integration.server.redis_forms import FORMS, Form
 from tests.integration.server.redis_server import RedisServer
 
 from scope_server.fleet import Fleet, alone
@@ -15,27 +17,38 @@ from scope_server.redis.fleet import Records, joined
 
 
 @pytest.fixture(scope="module")
-def redis_of_module() -> Iterator[RedisServer]:
-    """One Redis, in a folder whose path is short enough for a socket."""
-    with tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm") as folder, RedisServer(Path(folder)) as started:
-        yield started
+def forms() -> Iterator[Callable[[str], Form]]:
+    """A Redis in a form, see FORMS: without data, and of the module. Its folder's path is short enough for sockets."""
+    with ExitStack() as stack:
+
+        @cache
+        def start(name: str) -> Form:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm"))
+            return stack.enter_context(FORMS[name](Path(folder)))
+
+        def empty(name: str) -> Form:
+            start(name).flush()
+            return start(name)
+
+        yield empty
 
 
 @pytest.fixture
-def redis(redis_of_module: RedisServer) -> RedisServer:
-    """A Redis without data, for one test."""
-    redis_of_module.flush()
-    return redis_of_module
+def redis(forms: Callable[[str], Form]) -> RedisServer:
+    """One Redis without data, for one test."""
+    found = forms("one")
+    assert isinstance(found, RedisServer)
+    return found
 
 
-@pytest.fixture(params=["memory", "redis"])
-async def pair(request: pytest.FixtureRequest, redis: RedisServer) -> AsyncIterator[tuple[Fleet, Fleet]]:
+@pytest.fixture(params=["memory", *FORMS])
+async def pair(request: pytest.FixtureRequest, forms: Callable[[str], Form]) -> AsyncIterator[tuple[Fleet, Fleet]]:
     """What two servers share. In memory, it is one server: whatever holds of two holds of it."""
     if request.param == "memory":
         one = alone("one")
         yield one, one
     else:
-        async with joined_twice(redis) as both:
+        async with joined_twice(forms(request.param)) as both:
             yield both
 
 
@@ -47,7 +60,7 @@ async def two(redis: RedisServer) -> AsyncIterator[tuple[Fleet, Fleet]]:
 
 
 @asynccontextmanager
-async def joined_twice(redis: RedisServer) -> AsyncIterator[tuple[Fleet, Fleet]]:
+async def joined_twice(redis: Form) -> AsyncIterator[tuple[Fleet, Fleet]]:
     """Two servers of a fleet, while inside."""
     both = joined("one", redis.at, Records()), joined("other", redis.at, Records())
     # Not `background`: a fixture ends in another task than it began in.

@@ -15,6 +15,7 @@ import pytest
 import redis
 from tests.integration.server.fleet.waiting import until
 from tests.integration.server.records import STORED, Line, Run, make_machine, rows
+from tests.integration.server.redis_forms import FORMS, Form, Several
 from tests.integration.server.redis_server import RedisServer
 from tests.integration.server.tables import TABLES
 
@@ -53,7 +54,7 @@ class Server:
 class Apart:
     """A receiver, and writers that come and go, over a Redis and a database."""
 
-    def __init__(self, redis: RedisServer, conninfo: str) -> None:
+    def __init__(self, redis: Form, conninfo: str) -> None:
         self.redis, self._conninfo = redis, conninfo
         self.servers: list[Server] = []
         self._names = 0
@@ -83,10 +84,15 @@ class Apart:
 
 
 @pytest.fixture
-async def apart(redis: RedisServer, database: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Apart]:
-    """Servers of the test, which end with it."""
+async def apart(
+    request: pytest.FixtureRequest,
+    forms: Callable[[str], Form],
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Apart]:
+    """Servers of the test, which end with it. Its parameter is the form of their Redis."""
     monkeypatch.setattr(scripts, "LEASE_S", 3)
-    made = Apart(redis, database)
+    made = Apart(forms(getattr(request, "param", "one")), database)
     try:
         yield made
     finally:
@@ -114,6 +120,7 @@ async def _all_are_stored(line: Line, sent: list["asyncio.Task[Any]"]) -> None:
     assert await asyncio.to_thread(line.books) == [(whole, whole, 0, 0, False)] * RUNS
 
 
+@pytest.mark.parametrize("apart", FORMS, indirect=True)
 async def test_records_are_stored_and_leave_nothing_behind(apart: Apart) -> None:
     """An answer comes after the commit; then neither entry nor bytes are left in Redis."""
     line = apart.receiver()
@@ -142,15 +149,22 @@ async def _flushed(apart: Apart) -> None:
 
 
 async def _restarted(apart: Apart) -> None:
-    apart.redis.kill()
+    redis = _only(apart)
+    redis.kill()
     await asyncio.sleep(0.3)
-    apart.redis.start()
+    redis.start()
 
 
 async def _paused(apart: Apart) -> None:
-    apart.redis.pause()
+    redis = _only(apart)
+    redis.pause()
     await asyncio.sleep(4)  # longer than anybody waits for an answer
-    apart.redis.resume()
+    redis.resume()
+
+
+def _only(apart: Apart) -> RedisServer:
+    assert isinstance(apart.redis, RedisServer)
+    return apart.redis
 
 
 async def _killed(apart: Apart) -> None:
@@ -169,6 +183,19 @@ async def test_trouble_loses_and_repeats_nothing(
     for stored in (1, RUNS * BATCHES * ROWS // 3):
         await until(lambda: line.query("SELECT count(*) FROM scope.syscall") >= [(stored,)])  # noqa: B023
         await trouble(apart)
+    await _all_are_stored(line, sent)
+    await until(lambda: apart.left() == (0, 0))
+
+
+@pytest.mark.parametrize("apart", ["sentinel", "cluster"], indirect=True)
+async def test_another_node_takes_over(apart: Apart) -> None:
+    """The node that has the keys is killed while records are under way; the servers find the one that takes over."""
+    line = apart.receiver()
+    apart.writer()
+    sent = _sent(line, [Run() for _ in range(RUNS)])
+    await until(lambda: line.query("SELECT count(*) FROM scope.syscall") >= [(1,)])
+    assert isinstance(apart.redis, Several)
+    apart.redis.lose()
     await _all_are_stored(line, sent)
     await until(lambda: apart.left() == (0, 0))
 
@@ -214,7 +241,7 @@ def _process(redis: RedisServer, conninfo: str, folder: Path) -> Iterator[subpro
         process.wait()
 
 
-def _pending(redis: RedisServer) -> int:
+def _pending(redis: Form) -> int:
     """How many entries writers have taken and not finished."""
     count = 0
     with redis.client as client:
@@ -227,7 +254,7 @@ def _pending(redis: RedisServer) -> int:
 async def test_a_killed_process_is_taken_over(apart: Apart, tmp_path: Path) -> None:
     """What a writer had taken when SIGKILL ended it, in the middle of a transaction, another one stores once."""
     line = apart.receiver()
-    with _process(apart.redis, line.conninfo, tmp_path) as writer:
+    with _process(_only(apart), line.conninfo, tmp_path) as writer:
         with psycopg.connect(line.conninfo) as connection:
             connection.execute("LOCK TABLE store.accounts")  # no transaction of a writer ends
             sent = _sent(line, [Run() for _ in range(RUNS)])
