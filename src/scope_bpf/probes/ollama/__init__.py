@@ -15,7 +15,7 @@ from scope_bpf.probes.ollama.paths import PATHS, constants
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Rollup, Shown, Slices, Span, Timeline
 from scope_catalogue.stream import Column
-from scope_catalogue.tables import Count, LatestRows, Quantiles, Sum, Table
+from scope_catalogue.tables import Count, LatestRows, Quantiles, SlowestRows, Sum, Table
 
 _CONNECTION = Column("number of the socket's inode, which identifies the connection", identity=True)
 _REQUEST = Column("number of the request since recording began, from 1", identity=True)
@@ -137,6 +137,14 @@ PROBE = Probe(
                             *("first_body_ns", "longest_gap_ns", "duration_ns"),
                         ),
                         title="latest requests",
+                    ),
+                    # What is left of the duration is short: the last chunk of a response, without bytes of the body.
+                    SlowestRows(
+                        ("comm", "pid", "method", "path", "status", "duration_ns"),
+                        duration="duration_ns",
+                        parts=("first_body_ns", "streaming_ns"),
+                        causes={"status >= 500": "an error of the server"},
+                        title="the slowest requests, and what took longer than in the median one",
                     ),
                 ),
                 line=("duration_ns", "status", "ended", "writes", "first_body_ns", "longest_gap_ns", "{method} {path}"),

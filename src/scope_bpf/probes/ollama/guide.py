@@ -20,6 +20,9 @@ GUIDE = Guide(
         "time until the first byte of the response and of its body, and how it ended: `complete`, or who closed "
         "the connection first. A streamed response also has its pieces: `chunks` of the encoding, `writes` of the "
         "server, and the mean and the longest time between two of them.",
+        "For the slowest requests, a table and `GET /api/v1/slowest/ollama_request` say what took longer than usual: "
+        "`first_body_ns`, in which a model waits, loads and reads the prompt, or `streaming_ns`, in which it writes. "
+        "`llama_token` tells more of a slow token: its thread's time on a CPU, waiting and outside of llama.cpp.",
         "A client that closes the connection before the response is written has aborted the request: `ended` is "
         "`peer_closed`, though the server writes a whole response, with its status.",
         "`ollama_chunk` has a row per write of a response's body.",

@@ -61,13 +61,20 @@ async def test_parts_and_causes_that_a_stream_declares(line: Line, start_server:
         token | {"duration_ns": 999_000, "number": 0},
     ]
     await store(line, "llama_token", rows)
+    request = {"comm": "server", "path": "/api/chat", "status": 200, "duration_ns": 900}
+    request |= {"first_body_ns": 300, "streaming_ns": 600}
+    late = {"duration_ns": 70_600, "first_body_ns": 70_000, "status": 503}
+    await store(line, "ollama_request", [*([request] * 101), request | late])
     async with start_server() as server:
         first, second, *_ = (await slow(server, "llama_token"))["slowest"]
+        (served, *_) = (await slow(server, "ollama_request"))["slowest"]
     assert (first["row"]["duration_ns"], second["row"]["duration_ns"]) == (91_000, 51_000)
     assert [each["column"] for each in first["differs"][:1]] == ["run_queue_ns"]
     assert first["differs"][0]["sentence"] == "run_queue_ns is 90.1 µs, 90 µs more than usual"
     assert second["differs"][0]["sentence"] == "another request's prompt"
     assert second["differs"][1]["column"] == "matmul_ns"
+    assert served["differs"][0]["sentence"] == "an error of the server"
+    assert served["differs"][1]["sentence"] == "first_body_ns is 70 µs, 69.7 µs more than usual"
 
 
 async def test_bounds_and_refusals(line: Line, start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
