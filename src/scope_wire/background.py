@@ -29,6 +29,23 @@ async def background(**work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 task.cancel()
 
 
+@asynccontextmanager
+async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """A task group for code that goes on after its errors: if it is cancelled while a task fails, it ends as cancelled.
+
+    Before Python 3.13, the errors alone are raised then (CPython's issue 116720): whoever catches them goes on, and
+    waits for a second cancellation, which never comes.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup:
+        task = asyncio.current_task()
+        if task and task.cancelling():
+            raise asyncio.CancelledError from None
+        raise
+
+
 async def _forever(name: str, work: Coroutine[Any, Any, None]) -> None:
     try:
         await work

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scope_wire.background import EndedUnexpectedly, background
+from scope_wire.background import EndedUnexpectedly, background, task_group
 
 
 async def _forever() -> None:
@@ -40,3 +40,40 @@ async def test_a_quiet_end_ends_the_block_too() -> None:
         async with asyncio.timeout(30), background(done=returns()):
             await _forever()
     assert raised.group_contains(EndedUnexpectedly, match="done ended")
+
+
+async def test_a_group_that_is_cancelled_while_a_task_fails_ends_as_cancelled() -> None:
+    """Who goes on after the errors of a group would else never end."""
+
+    async def fails_when_it_ends() -> None:
+        try:
+            await _forever()
+        finally:
+            raise KeyError("lost")
+
+    async def goes_on() -> None:
+        while True:
+            try:
+                async with task_group() as group:
+                    group.create_task(fails_when_it_ends())
+            except* KeyError:
+                pass
+
+    going = asyncio.create_task(goes_on())
+    await asyncio.sleep(0.01)
+    going.cancel()
+    await asyncio.wait({going}, timeout=10)
+    assert going.cancelled()
+
+
+async def test_a_group_whose_task_fails_raises_the_failure() -> None:
+    """As a plain one does."""
+
+    async def fails() -> None:
+        raise KeyError("lost")
+
+    with pytest.raises(ExceptionGroup) as raised:
+        async with task_group() as group:
+            group.create_task(fails())
+            await _forever()
+    assert raised.group_contains(KeyError)
