@@ -175,6 +175,7 @@ static __always_inline void *leave(struct pt_regs *ctx, struct scope_calls *call
  * leave_call(ctx, thread, place): the call that returns; NULL if its entry was not seen or not kept.
  * end_call(thread): the innermost call, which cannot return since its thread has ended; NULL if there is none.
  * leave_all_calls(thread): drops all calls, which never return.
+ * leave_calls_at_exec(task): the same for the running task, whose state it returns; NULL if there is none.
  */
 #define SCOPE_CALLS(state, frame)                                                                                      \
 	static __always_inline state *calling_thread(struct task_struct *task, __u32 place, __u16 stream)              \
@@ -216,6 +217,41 @@ static __always_inline void *leave(struct pt_regs *ctx, struct scope_calls *call
 	{                                                                                                              \
 		drop_left(&thread->calls, thread->frames, sizeof(frame), sizeof(thread->frames) / sizeof(frame), ~0);  \
 	}                                                                                                              \
+	static __always_inline __attribute__((unused)) state *leave_calls_at_exec(struct task_struct *task)            \
+	{                                                                                                              \
+		state *thread = bpf_task_storage_get(&threads, task, 0, 0);                                            \
+                                                                                                                       \
+		if (thread)                                                                                            \
+			leave_all_calls(thread);                                                                       \
+		return thread;                                                                                         \
+	}                                                                                                              \
 	_Static_assert(!__builtin_offsetof(frame, call), #frame " begins with its struct scope_call, `call`")
+
+/*
+ * Declares the program `NAME`, which runs when a thread ends: by exit(), pthread_exit() or a signal. Its open calls
+ * never return: `ends(task, thread, call)` gets each of them, the innermost first. So does a call that an exception
+ * left, if its thread made no other call after it.
+ */
+#define SCOPE_ABANDON(name, state, frame, ends)                                                                        \
+	static long name##_next(__u32 index, void *unused)                                                             \
+	{                                                                                                              \
+		struct task_struct *task = bpf_get_current_task_btf();                                                 \
+		state *thread = bpf_task_storage_get(&threads, task, 0, 0);                                            \
+		frame *call = thread ? end_call(thread) : NULL;                                                        \
+                                                                                                                       \
+		if (!call)                                                                                             \
+			return 1;                                                                                      \
+		ends(task, thread, call);                                                                              \
+		return 0;                                                                                              \
+	}                                                                                                              \
+	SEC("tp_btf/sched_process_exit")                                                                               \
+	int BPF_PROG(name, struct task_struct *task)                                                                   \
+	{                                                                                                              \
+		state *thread = bpf_task_storage_get(&threads, task, 0, 0);                                            \
+                                                                                                                       \
+		if (thread && thread->calls.depth)                                                                     \
+			bpf_loop(sizeof(thread->frames) / sizeof(frame), name##_next, NULL, 0);                        \
+		return 0;                                                                                              \
+	}
 
 #endif

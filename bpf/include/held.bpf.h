@@ -13,6 +13,27 @@ static __always_inline void fill_owner(__u64 *cgroup_id, __u32 *uid, char *comm)
 	bpf_core_read(comm, SCOPE_COMM_SIZE, &leader->comm);
 }
 
+/*
+ * Declares the gauge `NAME`, see SCOPE_GAUGE, whose values have the process in cgroup_id, uid and comm. The process
+ * itself makes an entry when it first needs one.
+ *
+ * NAME_entry(key): the entry; NULL: the map is full, which is counted as a loss.
+ */
+#define SCOPE_HELD(name, entries)                                                                                      \
+	SCOPE_GAUGE(name, entries);                                                                                    \
+	static const struct name##_value name##_none;                                                                  \
+	static __always_inline struct name##_value *name##_entry(const struct name##_key *key)                         \
+	{                                                                                                              \
+		struct name##_value *value = bpf_map_lookup_elem(&name, key);                                          \
+                                                                                                                       \
+		if (value)                                                                                             \
+			return value;                                                                                  \
+		value = scope_insert(&name, key, &name##_none, stream_##name);                                         \
+		if (value)                                                                                             \
+			fill_owner(&value->cgroup_id, &value->uid, value->comm);                                       \
+		return value;                                                                                          \
+	}
+
 static __always_inline void raise(__u64 *peak, __u64 value)
 {
 	for (int i = 0; i < 8; i++) { /* other threads may raise the peak meanwhile */

@@ -51,6 +51,18 @@ bool scope_summarize SEC(".data.mode"); /* summaries instead of events; may chan
 	} name SEC(".maps");                                                                                           \
 	const volatile __u16 stream_##name
 
+/* Makes an entry, unless another CPU just has, and returns it. NULL: the map is full, which is counted as a loss. */
+static __always_inline void *scope_insert(void *map, const void *key, const void *first, __u16 stream)
+{
+	void *value;
+
+	bpf_map_update_elem(map, key, first, BPF_NOEXIST);
+	value = bpf_map_lookup_elem(map, key);
+	if (!value)
+		scope_count_loss(stream, SCOPE_LOST_MAP_FULL);
+	return value;
+}
+
 static __always_inline void *scope_summary_slot(void *slots, const void *key, const void *zero, __u16 stream)
 {
 	__u32 first = 0;
@@ -59,13 +71,7 @@ static __always_inline void *scope_summary_slot(void *slots, const void *key, co
 	if (!map)
 		return NULL;
 	value = bpf_map_lookup_elem(map, key);
-	if (value)
-		return value;
-	bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
-	value = bpf_map_lookup_elem(map, key);
-	if (!value)
-		scope_count_loss(stream, SCOPE_LOST_MAP_FULL);
-	return value;
+	return value ? value : scope_insert(map, key, zero, stream);
 }
 
 /* floor(log2(value)), in steps that the verifier of every kernel accepts. */

@@ -116,52 +116,31 @@ int cuda_return(struct pt_regs *ctx)
 	return 0;
 }
 
-static long abandon_call(__u32 index, void *unused)
+/* The row of a call that never returns has no result. */
+static __always_inline void abandon(struct task_struct *task, struct cuda_thread *thread, struct cuda_frame *frame)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct cuda_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	struct cuda_frame *frame = thread ? end_call(thread) : NULL;
-	const struct cuda_place *function;
-	__u64 duration_ns;
+	const struct cuda_place *function = place_numbered(frame->call.place);
+	__u64 duration_ns = bpf_ktime_get_boot_ns() - frame->call.entered_ns;
 
-	if (!frame)
-		return 1;
-	function = place_numbered(frame->call.place);
 	if (!function || function->kind >= CUDA_GET_KERNEL)
-		return 0;
-	duration_ns = bpf_ktime_get_boot_ns() - frame->call.entered_ns;
+		return;
 	if (is_launch(function->kind))
 		emit_launch(task, thread, frame, duration_ns, 0, false);
 	else
 		emit_call(task, thread, frame, function, duration_ns, 0, false);
-	return 0;
 }
 
-/*
- * If a thread ends during calls, by exit(), pthread_exit() or a signal, the calls never return and are emitted without
- * a result. The same happens to a call left by an exception, if its thread made no other call after it.
- */
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(cuda_abandon, struct task_struct *task)
-{
-	struct cuda_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+SCOPE_ABANDON(cuda_abandon, struct cuda_thread, struct cuda_frame, abandon)
 
-	if (thread && thread->calls.depth)
-		bpf_loop(CUDA_DEPTH, abandon_call, NULL, 0);
-	return 0;
-}
-
-/* An exec frees the process's memory. The process stays the same, so no other event shows this.
- */
+/* An exec frees the process's memory. The process stays the same, so no other event shows this. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(cuda_replace, struct task_struct *task)
 {
-	struct cuda_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct cuda_thread *thread = leave_calls_at_exec(task);
 
 	if (holds_memory(task))
 		release(task, RELEASE_ALL, 0, 0);
 	if (thread) {
-		leave_all_calls(thread);
 		thread->has_device = 0;
 		thread->context = 0;
 	}

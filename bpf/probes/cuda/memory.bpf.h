@@ -7,8 +7,8 @@
 
 enum cuda_memory_kind { CUDA_NO_MEMORY, CUDA_DEVICE, CUDA_PINNED, CUDA_MANAGED };
 
-SCOPE_GAUGE(cuda_memory, 16384);
-SCOPE_GAUGE(cuda_live, 65536);
+SCOPE_HELD(cuda_memory, 16384);
+SCOPE_HELD(cuda_live, 65536);
 
 struct cuda_allocations_key {
 	__u64 start_ns;
@@ -44,27 +44,14 @@ struct cuda_home {
 
 #define MOST_MAPPED 4096 /* mappings that one call may unmap */
 
-static const struct cuda_memory_value no_memory;
-static const struct cuda_live_value no_live;
-
 static __always_inline struct cuda_memory_value *memory_of(struct task_struct *task, const struct cuda_home *home)
 {
 	struct cuda_memory_key key = {.start_ns = running_start_ns(),
 				      .pid = task->tgid,
 				      .device_id = home->device,
 				      .memory_id = home->memory};
-	struct cuda_memory_value *value = bpf_map_lookup_elem(&cuda_memory, &key);
 
-	if (value)
-		return value;
-	bpf_map_update_elem(&cuda_memory, &key, &no_memory, BPF_NOEXIST);
-	value = bpf_map_lookup_elem(&cuda_memory, &key);
-	if (!value) {
-		scope_count_loss(stream_cuda_memory, SCOPE_LOST_MAP_FULL);
-		return NULL;
-	}
-	fill_owner(&value->cgroup_id, &value->uid, value->comm);
-	return value;
+	return cuda_memory_entry(&key);
 }
 
 static __always_inline struct cuda_live_value *live_of(struct task_struct *task, const struct cuda_home *home,
@@ -75,18 +62,8 @@ static __always_inline struct cuda_live_value *live_of(struct task_struct *task,
 				    .pid = task->tgid,
 				    .device_id = home->device,
 				    .memory_id = home->memory};
-	struct cuda_live_value *value = bpf_map_lookup_elem(&cuda_live, &key);
 
-	if (value)
-		return value;
-	bpf_map_update_elem(&cuda_live, &key, &no_live, BPF_NOEXIST);
-	value = bpf_map_lookup_elem(&cuda_live, &key);
-	if (!value) {
-		scope_count_loss(stream_cuda_live, SCOPE_LOST_MAP_FULL);
-		return NULL;
-	}
-	fill_owner(&value->cgroup_id, &value->uid, value->comm);
-	return value;
+	return cuda_live_entry(&key);
 }
 
 /* In microseconds, so that the sum for a million allocations over months fits into 64 bits. */

@@ -158,42 +158,24 @@ int ggml_return(struct pt_regs *ctx)
 	return 0;
 }
 
-static long abandon(__u32 index, void *unused)
+static __always_inline void abandon(struct task_struct *task, struct ggml_thread *thread, struct ggml_frame *frame)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct ggml_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	struct ggml_frame *frame = thread ? end_call(thread) : NULL;
-	const struct ggml_place *place = frame ? place_numbered(frame->call.place) : NULL;
+	const struct ggml_place *place = place_numbered(frame->call.place);
 
-	if (!frame)
-		return 1;
 	if (place && operates(place->function))
 		emit_operation(task, thread, frame, place->function, false);
 	if (!place || !computes(place->function))
-		return 0;
+		return;
 	where_mark(&thread->ended);
 	emit_graph(task, thread, frame, place->function, false, 0);
-	return 0;
 }
 
-/* Calls that a thread's end leaves do not return. */
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(ggml_abandon, struct task_struct *task)
-{
-	struct ggml_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	if (thread && thread->calls.depth)
-		bpf_loop(GGML_DEPTH, abandon, NULL, 0);
-	return 0;
-}
+SCOPE_ABANDON(ggml_abandon, struct ggml_thread, struct ggml_frame, abandon)
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(ggml_replace, struct task_struct *task)
 {
-	struct ggml_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	if (thread)
-		leave_all_calls(thread);
+	leave_calls_at_exec(task);
 	leave_memory(task);
 	return 0;
 }

@@ -5,8 +5,8 @@
 
 #include "held.bpf.h"
 
-SCOPE_GAUGE(ggml_memory, 16384);
-SCOPE_GAUGE(ggml_live, 65536);
+SCOPE_HELD(ggml_memory, 16384);
+SCOPE_HELD(ggml_live, 65536);
 
 struct ggml_allocations_key {
 	__u64 start_ns;
@@ -32,24 +32,11 @@ struct {
 	__type(value, struct ggml_kept);
 } ggml_allocations SEC(".maps");
 
-static const struct ggml_memory_value no_memory;
-static const struct ggml_live_value no_live;
-
 static __always_inline struct ggml_memory_value *memory_of(struct task_struct *task, enum ggml_memory_kind memory)
 {
 	struct ggml_memory_key key = {.start_ns = running_start_ns(), .pid = task->tgid, .memory = memory};
-	struct ggml_memory_value *value = bpf_map_lookup_elem(&ggml_memory, &key);
 
-	if (value)
-		return value;
-	bpf_map_update_elem(&ggml_memory, &key, &no_memory, BPF_NOEXIST);
-	value = bpf_map_lookup_elem(&ggml_memory, &key);
-	if (!value) {
-		scope_count_loss(stream_ggml_memory, SCOPE_LOST_MAP_FULL);
-		return NULL;
-	}
-	fill_owner(&value->cgroup_id, &value->uid, value->comm);
-	return value;
+	return ggml_memory_entry(&key);
 }
 
 static __always_inline struct ggml_live_key live_key(__u64 start_ns, __s32 pid, const struct ggml_kept *kept)
@@ -62,17 +49,10 @@ static __always_inline struct ggml_live_key live_key(__u64 start_ns, __s32 pid, 
 static __always_inline void add_live(struct task_struct *task, const struct ggml_kept *kept)
 {
 	struct ggml_live_key key = live_key(running_start_ns(), task->tgid, kept);
-	struct ggml_live_value *live = bpf_map_lookup_elem(&ggml_live, &key);
+	struct ggml_live_value *live = ggml_live_entry(&key);
 
-	if (!live) {
-		bpf_map_update_elem(&ggml_live, &key, &no_live, BPF_NOEXIST);
-		live = bpf_map_lookup_elem(&ggml_live, &key);
-		if (!live) {
-			scope_count_loss(stream_ggml_live, SCOPE_LOST_MAP_FULL);
-			return;
-		}
-		fill_owner(&live->cgroup_id, &live->uid, live->comm);
-	}
+	if (!live)
+		return;
 	__sync_fetch_and_add(&live->allocations, 1);
 	__sync_fetch_and_add(&live->live_count, 1);
 	__sync_fetch_and_add(&live->live_bytes, kept->bytes);

@@ -5,8 +5,8 @@
 
 #include "held.bpf.h"
 
-SCOPE_GAUGE(heap_memory, 16384);
-SCOPE_GAUGE(heap_live, 65536);
+SCOPE_HELD(heap_memory, 16384);
+SCOPE_HELD(heap_live, 65536);
 
 const volatile __u64 sample_bytes; /* bytes; 0: every allocation is recorded */
 
@@ -33,9 +33,6 @@ struct {
 	__type(value, struct heap_block);
 } heap_blocks SEC(".maps");
 
-static const struct heap_memory_value no_memory;
-static const struct heap_live_value no_live;
-
 /*
  * Chooses an allocation with the probability size / sample_bytes, and fills in what it stands for: so the expected
  * sums of bytes and of allocations are the true ones, whatever the sizes. Large allocations are all recorded.
@@ -58,36 +55,20 @@ static __always_inline bool is_chosen(__u64 size, struct heap_block *block)
 static __always_inline struct heap_memory_value *memory_of(const struct heap_blocks_key *of)
 {
 	struct heap_memory_key key = {.start_ns = of->start_ns, .pid = of->pid};
-	struct heap_memory_value *value = bpf_map_lookup_elem(&heap_memory, &key);
+	struct heap_memory_value *value = heap_memory_entry(&key);
 
 	if (value)
-		return value;
-	bpf_map_update_elem(&heap_memory, &key, &no_memory, BPF_NOEXIST);
-	value = bpf_map_lookup_elem(&heap_memory, &key);
-	if (!value) {
-		scope_count_loss(stream_heap_memory, SCOPE_LOST_MAP_FULL);
-		return NULL;
-	}
-	fill_owner(&value->cgroup_id, &value->uid, value->comm);
-	value->sample_bytes = sample_bytes;
+		value->sample_bytes = sample_bytes;
 	return value;
 }
 
 static __always_inline struct heap_live_value *live_of(const struct heap_blocks_key *of, __u64 stack)
 {
 	struct heap_live_key key = {.start_ns = of->start_ns, .stack_id = stack, .pid = of->pid};
-	struct heap_live_value *value = bpf_map_lookup_elem(&heap_live, &key);
+	struct heap_live_value *value = heap_live_entry(&key);
 
 	if (value)
-		return value;
-	bpf_map_update_elem(&heap_live, &key, &no_live, BPF_NOEXIST);
-	value = bpf_map_lookup_elem(&heap_live, &key);
-	if (!value) {
-		scope_count_loss(stream_heap_live, SCOPE_LOST_MAP_FULL);
-		return NULL;
-	}
-	fill_owner(&value->cgroup_id, &value->uid, value->comm);
-	value->sample_bytes = sample_bytes;
+		value->sample_bytes = sample_bytes;
 	return value;
 }
 

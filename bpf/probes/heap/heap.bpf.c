@@ -228,38 +228,20 @@ int heap_free(struct pt_regs *ctx)
 	return 0;
 }
 
-static long abandon(__u32 index, void *unused)
+/* The memory that a call was about to free is still there. */
+static __always_inline void abandon(struct task_struct *task, struct heap_thread *thread, struct heap_frame *frame)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct heap_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	struct heap_frame *frame = thread ? end_call(thread) : NULL;
-
-	if (!frame)
-		return 1;
 	if (!frame->nested)
 		finish_release(task, frame, true);
-	return 0;
 }
 
-/* If a thread ends during a call, by a signal, the memory that it was about to free is still there. */
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(heap_abandon, struct task_struct *task)
-{
-	struct heap_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	if (thread && thread->calls.depth)
-		bpf_loop(HEAP_DEPTH, abandon, NULL, 0);
-	return 0;
-}
+SCOPE_ABANDON(heap_abandon, struct heap_thread, struct heap_frame, abandon)
 
 /* The memory of a program ends with it. Its process stays the same, so no other event shows this. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(heap_replace, struct task_struct *task)
 {
-	struct heap_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
 	leave_blocks(task);
-	if (thread)
-		leave_all_calls(thread);
+	leave_calls_at_exec(task);
 	return 0;
 }

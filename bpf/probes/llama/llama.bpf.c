@@ -316,10 +316,7 @@ int llama_exit(unsigned long long *ctx)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(llama_exec, struct task_struct *task)
 {
-	struct llama_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	if (thread)
-		leave_all_calls(thread);
+	leave_calls_at_exec(task);
 	return free_context(task, 0);
 }
 

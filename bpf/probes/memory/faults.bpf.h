@@ -16,23 +16,11 @@ SCOPE_SHARED(enum, perf_sw_ids);
 #define FAULT_WRITE 2
 #define FAULT_EXEC 16
 
-static const struct memory_faults_value no_faults;
-
 static __always_inline struct memory_faults_value *faults_of(struct task_struct *task)
 {
 	struct memory_faults_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
-	struct memory_faults_value *value = bpf_map_lookup_elem(&memory_faults, &key);
 
-	if (value)
-		return value;
-	bpf_map_update_elem(&memory_faults, &key, &no_faults, BPF_NOEXIST);
-	value = bpf_map_lookup_elem(&memory_faults, &key);
-	if (!value) {
-		scope_count_loss(stream_memory_faults, SCOPE_LOST_MAP_FULL);
-		return NULL;
-	}
-	fill_owner(&value->cgroup_id, &value->uid, value->comm);
-	return value;
+	return memory_faults_entry(&key);
 }
 
 SEC("tp_btf/page_fault_user")

@@ -12,7 +12,7 @@
 SCOPE_STREAM(mapping);
 SCOPE_STREAM(reclaim);
 SCOPE_STREAM(oom_kill);
-SCOPE_GAUGE(memory_faults, 65536);
+SCOPE_HELD(memory_faults, 65536);
 
 const volatile bool keep_stacks;
 

@@ -366,36 +366,17 @@ int span_moment(struct pt_regs *ctx)
 	return 0;
 }
 
-static long abandon(__u32 index, void *unused)
+static __always_inline void abandon(struct task_struct *task, struct span_thread *thread, struct span_frame *frame)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct span_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	struct span_frame *frame = thread ? end_call(thread) : NULL;
-
-	if (!frame)
-		return 1;
 	take_text(thread, frame);
 	finish(task, thread, frame, SPAN_THREAD_ENDED, mark_now(&thread->ended));
-	return 0;
 }
 
-/* Calls that a thread's end leaves do not return. */
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(span_abandon, struct task_struct *task)
-{
-	struct span_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	if (thread && thread->calls.depth)
-		bpf_loop(SPAN_DEPTH, abandon, NULL, 0);
-	return 0;
-}
+SCOPE_ABANDON(span_abandon, struct span_thread, struct span_frame, abandon)
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(span_replace, struct task_struct *task)
 {
-	struct span_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	if (thread)
-		leave_all_calls(thread);
+	leave_calls_at_exec(task);
 	return 0;
 }
