@@ -22,10 +22,10 @@ def nccl(cache: Path) -> Path:
     return site / "nvidia" / "nccl"
 
 
-def build(folder: Path, linked: str) -> Path:
-    """Compiles nccl_ranks.c with the stand-in, which is `shared`: a library in a Python environment, or `static`."""
+def build(folder: Path, linked: str, source: str = "nccl_ranks.c") -> Path:
+    """Compiles a program with the stand-in, which is `shared`: a library in a Python environment, or `static`."""
     program = folder / "ranks"
-    sources: list[str | Path] = [WORKLOADS / "nccl_ranks.c", WORKLOADS / "nccl_stand_in.c"]
+    sources: list[str | Path] = [WORKLOADS / source, WORKLOADS / "nccl_stand_in.c"]
     gcc: list[str | Path] = ["gcc", "-O1", "-fno-inline", "-fno-optimize-sibling-calls"]
     if linked == "static":
         subprocess.run([*gcc, "-o", program, *sources], check=True)

@@ -107,6 +107,24 @@ def test_who_is_late(record: Record, tmp_path: Path) -> None:
         assert all(row["duration_ns"] >= 20_000_000 for rank, row in ranks.items() if rank != LATE)
 
 
+def test_a_rank_that_is_far_behind(record: Record, tmp_path: Path) -> None:
+    """The delay of a rank is absent, not 0, where the first rank's call is so long ago that it is forgotten."""
+    count = 24_001
+    recording = record("nccl", [str(build(tmp_path, "static", "nccl_behind.c")), str(count)])
+    assert recording.status == 0
+    rows = [row for row in recording.rows("nccl_call") if row["sequence"] is not None]
+    first, second = ([row for row in rows if row["rank"] == rank] for rank in (0, 1))
+    assert {row["late_ns"] for row in first} == {0}
+    called_ns = {row["sequence"]: row["ktime_ns"] for row in first}
+    known = [row for row in second if row["late_ns"] is not None]
+    account = recording.accounts["nccl_call"]
+    assert len(second) - len(known) >= count - 16_384 - sum(account.lost.values())
+    assert account.incomplete >= len(second) - len(known)
+    for row in known:
+        if row["sequence"] in called_ns:
+            assert row["late_ns"] == row["ktime_ns"] - called_ns[row["sequence"]] > 0
+
+
 def test_waits_for_the_stream(record: Record, tmp_path: Path) -> None:
     """A wait for a stream tells how many calls, with how many bytes, were made on it since the wait before; a wait
     without any has no row. It lasts as long as the stand-in sleeps: 3 ms."""

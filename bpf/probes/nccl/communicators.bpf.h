@@ -3,6 +3,8 @@
 #ifndef SCOPE_NCCL_COMMUNICATORS_BPF_H
 #define SCOPE_NCCL_COMMUNICATORS_BPF_H
 
+#include "held.bpf.h"
+
 #define NCCL_MOST_DEVICES 64
 
 struct nccl_communicators_key {
@@ -34,13 +36,25 @@ struct nccl_arrival {
 	__u64 sequence;
 };
 
-/* When the first rank on this machine called a collective. */
+/* When the first rank on this machine called a collective. Those of long ago are forgotten. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct nccl_arrival);
 	__type(value, __u64);
 } nccl_arrivals SEC(".maps");
+
+/*
+ * How many collectives of a communicator the rank on this machine that is furthest ahead has called. It tells whether a
+ * rank is the first to call one, or the first one's time is forgotten.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, __u64);
+} nccl_called SEC(".maps");
 
 /* A hash of the unique id at an address: FNV-1a, by words. 0: it cannot be read. */
 static __always_inline __u64 read_id(struct nccl_thread *thread, __u64 address)
@@ -83,24 +97,54 @@ static __always_inline void learn(struct task_struct *task, __u64 comm, __u64 ha
 {
 	struct nccl_communicators_key key = {.start_ns = running_start_ns(), .comm = comm, .pid = task->tgid};
 	struct nccl_communicator found = {.hash = hash, .rank = rank, .nranks = nranks};
+	__u64 none = 0;
 
-	if (comm && hash)
-		bpf_map_update_elem(&nccl_communicators, &key, &found, BPF_ANY);
+	if (!comm || !hash)
+		return;
+	bpf_map_update_elem(&nccl_communicators, &key, &found, BPF_ANY);
+	bpf_map_update_elem(&nccl_called, &hash, &none, BPF_NOEXIST); /* if it is full, delays are unknown */
 }
 
 static __always_inline void forget(struct task_struct *task, __u64 comm)
 {
 	struct nccl_communicators_key key = {.start_ns = running_start_ns(), .comm = comm, .pid = task->tgid};
+	struct nccl_communicator *found = bpf_map_lookup_elem(&nccl_communicators, &key);
+	__u64 hash;
 
+	if (!found)
+		return;
+	hash = found->hash;
+	bpf_map_delete_elem(&nccl_called, &hash);
 	bpf_map_delete_elem(&nccl_communicators, &key);
+}
+
+/*
+ * How much later than the first rank this one calls a collective. The first one notes its time before it says that it
+ * has called, so another rank cannot take its place when the time is forgotten.
+ */
+static __always_inline void find_late(struct nccl_frame *frame)
+{
+	struct nccl_arrival arrival = {.communicator = frame->communicator, .sequence = frame->sequence};
+	__u64 *called = bpf_map_lookup_elem(&nccl_called, &arrival.communicator), *first_ns;
+
+	if (called && *(volatile __u64 *)called <= frame->sequence) {
+		bpf_map_update_elem(&nccl_arrivals, &arrival, &frame->call.entered_ns, BPF_NOEXIST);
+		raise(called, frame->sequence + 1);
+	}
+	first_ns = bpf_map_lookup_elem(&nccl_arrivals, &arrival);
+	if (!first_ns) { /* it is forgotten */
+		scope_count_incomplete(scope_summarize ? stream_nccl_call_summary : stream_nccl_call);
+		return;
+	}
+	frame->has_late = 1;
+	if (*first_ns < frame->call.entered_ns)
+		frame->late_ns = frame->call.entered_ns - *first_ns;
 }
 
 static __always_inline void recall(struct task_struct *task, struct nccl_frame *frame, enum nccl_kind kind, __u64 comm)
 {
 	struct nccl_communicators_key key = {.start_ns = running_start_ns(), .comm = comm, .pid = task->tgid};
 	struct nccl_communicator *found = bpf_map_lookup_elem(&nccl_communicators, &key);
-	struct nccl_arrival arrival;
-	__u64 *first_ns;
 
 	if (!found)
 		return;
@@ -112,12 +156,7 @@ static __always_inline void recall(struct task_struct *task, struct nccl_frame *
 		return;
 	frame->sequence = __sync_fetch_and_add(&found->collectives, 1);
 	frame->has_sequence = 1;
-	arrival.communicator = found->hash;
-	arrival.sequence = frame->sequence;
-	bpf_map_update_elem(&nccl_arrivals, &arrival, &frame->call.entered_ns, BPF_NOEXIST);
-	first_ns = bpf_map_lookup_elem(&nccl_arrivals, &arrival);
-	if (first_ns && *first_ns < frame->call.entered_ns)
-		frame->late_ns = frame->call.entered_ns - *first_ns;
+	find_late(frame);
 }
 
 struct learn_walk {

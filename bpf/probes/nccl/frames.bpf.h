@@ -50,10 +50,11 @@ struct nccl_frame {
 	__s32 nranks;
 	__u8 has_rank;
 	__u8 has_sequence;
+	__u8 has_late;
 	__u8 nested;   /* inside a recorded call */
 	__u8 covers;   /* calls inside this one are nested */
 	__u8 in_group; /* between ncclGroupStart and ncclGroupEnd of the thread */
-	__u8 pad[3];
+	__u8 pad[2];
 };
 
 struct nccl_thread {

@@ -100,6 +100,7 @@ static __always_inline void emit_call(struct task_struct *task, struct nccl_fram
 	event->has_handle = comm != 0;
 	event->has_rank = frame->has_rank;
 	event->has_sequence = frame->has_sequence;
+	event->has_late = frame->has_late;
 	event->has_stream = place->stream >= 0;
 	event->returned = returned;
 	__builtin_memset(event->pad, 0, sizeof(event->pad));
@@ -132,6 +133,7 @@ int nccl_enter(struct pt_regs *ctx)
 	frame->in_group = thread->groups > (place->kind == NCCL_GROUP_END);
 	frame->has_rank = 0;
 	frame->has_sequence = 0;
+	frame->has_late = 0;
 	frame->communicator = 0;
 	frame->sequence = 0;
 	frame->late_ns = 0;
@@ -186,41 +188,24 @@ int nccl_return(struct pt_regs *ctx)
 	return 0;
 }
 
-static long abandon_call(__u32 index, void *unused)
+static __always_inline void abandon(struct task_struct *task, struct nccl_thread *thread, struct nccl_frame *frame)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct nccl_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	struct nccl_frame *frame = thread ? end_call(thread) : NULL;
-	const struct nccl_place *place;
+	const struct nccl_place *place = place_numbered(frame->call.place);
 
-	if (!frame)
-		return 1;
-	place = place_numbered(frame->call.place);
 	if (place && place->kind != NCCL_WAIT && makes_rows(place->kind))
 		emit_call(task, frame, place, makes_communicators(place->kind) ? 0 : argument(frame, place->comm),
 			  bpf_ktime_get_boot_ns() - frame->call.entered_ns, 0, false);
-	return 0;
 }
 
-/* Calls that a thread's end leaves do not return: a rank that is killed while it waits for the others. */
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(nccl_abandon, struct task_struct *task)
-{
-	struct nccl_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	if (thread && thread->calls.depth)
-		bpf_loop(NCCL_DEPTH, abandon_call, NULL, 0);
-	return 0;
-}
+/* For instance, a rank is killed while it waits for the others. */
+SCOPE_ABANDON(nccl_abandon, struct nccl_thread, struct nccl_frame, abandon)
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(nccl_replace, struct task_struct *task)
 {
-	struct nccl_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct nccl_thread *thread = leave_calls_at_exec(task);
 
-	if (!thread)
-		return 0;
-	leave_all_calls(thread);
-	thread->groups = 0;
+	if (thread)
+		thread->groups = 0;
 	return 0;
 }

@@ -55,9 +55,10 @@ struct nccl_call_event {
 	__u8 has_handle;
 	__u8 has_rank;
 	__u8 has_sequence;
+	__u8 has_late;
 	__u8 has_stream;
 	__u8 returned; /* 0: the thread ended during the call */
-	__u8 pad[6];
+	__u8 pad[5];
 };
 
 struct nccl_call_summary_key {

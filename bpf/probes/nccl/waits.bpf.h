@@ -29,14 +29,10 @@ struct {
 static __always_inline void add_pending(struct task_struct *task, __u64 stream, __u64 bytes)
 {
 	struct nccl_pending_key key = {.start_ns = running_start_ns(), .stream = stream, .pid = task->tgid};
-	struct nccl_pending none = {}, *pending;
+	struct nccl_pending none = {}, *pending = scope_insert(&nccl_pending, &key, &none, stream_nccl_wait);
 
-	bpf_map_update_elem(&nccl_pending, &key, &none, BPF_NOEXIST);
-	pending = bpf_map_lookup_elem(&nccl_pending, &key);
-	if (!pending) {
-		scope_count_loss(stream_nccl_wait, SCOPE_LOST_MAP_FULL);
+	if (!pending)
 		return;
-	}
 	__sync_fetch_and_add(&pending->calls, 1);
 	__sync_fetch_and_add(&pending->bytes, bytes);
 }

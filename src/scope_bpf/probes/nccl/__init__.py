@@ -55,7 +55,11 @@ _CALL = Stream(
         "sequence": Column(
             "number of the collective in its communicator, from 0: ranks' rows with the same number are one collective"
         ),
-        "late_ns": Column("of a collective: how much later this rank called it than the first on this machine", "ns"),
+        "late_ns": Column(
+            "of a collective: how much later this rank called it than the first on this machine; absent if that one "
+            "called it so long ago that its time is forgotten",
+            "ns",
+        ),
         "stream": Column("the CUDA stream's handle; 0: the default stream", hex=True, identity=True),
         "result": Column("returned value; 0: success; absent if the thread ended during the call"),
         "in_group": Column("1 between ncclGroupStart and ncclGroupEnd: the latter waits for what this call would"),
@@ -68,12 +72,13 @@ _CALL = Stream(
     derive=_derive_call,
     hidden=(
         *("function_id", "has_bytes", "has_dtype", "has_op", "has_root", "has_peer", "has_handle", "has_rank"),
-        *("has_sequence", "has_stream", "returned"),
+        *("has_sequence", "has_late", "has_stream", "returned"),
     ),
     null_unless={
         **{name: f"has_{name}" for name in ("bytes", "dtype", "op", "root", "peer", "handle", "rank", "stream")},
         **dict.fromkeys(("communicator", "nranks"), "has_rank"),
-        **dict.fromkeys(("sequence", "late_ns"), "has_sequence"),
+        "sequence": "has_sequence",
+        "late_ns": "has_late",
         "result": "returned",
     },
     failed=_FAILED,

@@ -40,6 +40,8 @@ GUIDE = Guide(
         "`ncclCommGrow`, only the handle is known.",
         "A process that loads the library while a task runs: SCOPE attaches within milliseconds and misses the calls "
         "before.",
+        "The first calls of 16,384 collectives are kept. A rank that is further behind another has no `late_ns`; the "
+        "books count these rows as incomplete, and the summary's sum lacks them.",
         "`ncclPutSignal`, `ncclSignal` and `ncclWaitSignal` are not recorded.",
     ),
 )
