@@ -6,6 +6,8 @@
 #define SYSCALLS 1024	 /* elements of a table by number of call; a power of 2, for masks */
 #define TS_COMPAT 0x0002 /* arch/x86/include/asm/thread_info.h */
 #define TIF_32BIT 22	 /* arch/arm64/include/asm/thread_info.h */
+#define USER32_CS 0x23	 /* arch/x86/include/asm/segment.h */
+#define PSR_MODE32 0x10	 /* arch/arm64/include/uapi/asm/ptrace.h */
 
 /* Is the task in a 32-bit call? Then its number is from another table. */
 static __always_inline bool is_compat(struct task_struct *task)
@@ -63,6 +65,22 @@ static __always_inline __u64 syscall_arg(struct pt_regs *regs, int n)
 	}
 #else
 	return n == 0 ? regs->orig_x0 : regs->regs[n];
+#endif
+}
+
+/* Argument 0 to 5 (a constant) of a call, at entry. */
+static __always_inline __u64 call_arg(struct pt_regs *regs, int n, bool compat)
+{
+	return compat ? compat_arg(regs, n) : syscall_arg(regs, n);
+}
+
+/* Does the thread that entered the kernel with these registers run 32-bit code? Its stack is not walked then. */
+static __always_inline bool is_32_bit_code(struct pt_regs *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	return regs->cs == USER32_CS;
+#else
+	return regs->pstate & PSR_MODE32;
 #endif
 }
 

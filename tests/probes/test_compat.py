@@ -1,5 +1,6 @@
-"""32-bit programs on a 64-bit kernel: `files` and `syscalls` record their calls, whose numbers are their own."""
+"""32-bit programs on a 64-bit kernel: probes record their calls, whose numbers are their own."""
 
+import errno
 import platform
 import re
 import subprocess
@@ -84,6 +85,8 @@ def test_32_bit_calls_have_the_names_that_strace_shows(record: Record, program: 
     log = tmp_path / "log"
     subprocess.run(["strace", "-qq", "-o", log, program, str(tmp_path)], check=True)
     shown = Counter(re.findall(r"^(\w+)\(", log.read_text(), re.MULTILINE))
+    shown += Counter(socketcall=4)  # strace shows these as what they do
+    shown -= Counter(connect=4)
     recording = record("syscalls", [program, str(tmp_path)])
     assert Counter(row["name"] for row in recording.rows("syscall")) == shown
     assert sum(shown.values()) > 500
@@ -102,3 +105,63 @@ def test_32_bit_calls_are_chosen_by_name(record: Record, program: str, tmp_path:
     columns = ("arg0", "arg2", "arg3", "arg4", "ret")
     assert {tuple(row[column] for column in columns) for row in written} == {(3, 11, 0, 1, 11)}
     assert {row["arg1"] for row in rows if row["name"] == "creat"} == {0o600}
+
+
+def test_mappings_of_a_32_bit_program_are_recorded(record: Record, program: str, tmp_path: Path) -> None:
+    """Each call that changes the address space has its growth, in pages; one that fails has its error; mmap's older
+    form, whose arguments are in memory, has its arguments."""
+    rows = record("memory", [program, str(tmp_path)]).rows("mapping")
+    rows = [row for row in rows if row["comm"] == "compat"]
+    private, anonymous = 2, 0x20
+    assert Counter((row["call"], row["grown_bytes"] // 4096, row["flags"], row["error"]) for row in rows) == {
+        ("mmap", 1009, private | anonymous, 0): 17,
+        ("munmap", -1009, None, 0): 13,
+        ("mmap", 3, private | anonymous, 0): 7,
+        ("mremap", 500, None, 0): 7,
+        ("brk", 11, None, 0): 5,
+        ("mmap", 0, private, -errno.EBADF): 1,
+    }
+    assert {row["length_bytes"] for row in rows if row["grown_bytes"] == 3 * 4096} == {3 * 4096}
+    assert all(0 < row["address"] < 1 << 32 for row in rows if not row["error"])
+    assert {row["stack"] for row in rows} == {None}
+
+
+def test_waits_of_a_32_bit_program_for_locks_are_recorded(record: Record, program: str, tmp_path: Path) -> None:
+    """Each wait has its kind, holder and result, with times of 32 as of 64 bits; a call that only wakes is none."""
+    recording = record("locks", [program, str(tmp_path)])
+    rows = [row for row in recording.rows("lock_wait") if row["comm"] == "compat"]
+    columns = ("kind", "owner_tid", "has_timeout", "ret")
+    assert Counter(tuple(row[column] for column in columns) for row in rows) == {
+        ("other", None, 1, -errno.ETIMEDOUT): 17 + 7,
+        ("other", None, 0, -errno.EAGAIN): 23,
+        ("lock", 4242, 1, -errno.ETIMEDOUT): 5,
+        ("lock", recording.pid, 0, -errno.EDEADLK): 3,
+    }
+    assert min(row["duration_ns"] for row in rows if row["has_timeout"]) >= 1_000_000
+    assert {row["stack"] for row in rows} == {None}
+
+
+def test_32_bit_calls_that_wait_are_named(record: Record, program: str, tmp_path: Path) -> None:
+    """Blocked time is put down to the call by its name in i386's table, and to the file that it waits for."""
+    recording = record("why", [program, str(tmp_path)], interval_ms=ONE_INTERVAL_MS, stacks=True)
+    counted: Counter[tuple[str, str | None]] = Counter()
+    for row in recording.rows("why_summary"):
+        if row["blocked_ns"] and row["thread_comm"] == "compat":
+            counted[row["blocked_in"], row["file_kind"]] += row["count"]
+            assert row["stack"] is None
+    expected = {("poll", "pipe"): 13, ("nanosleep", None): 11, ("read", "kernel object"): 7}
+    assert {key: counted[key] for key in expected} == expected
+    assert counted["futex", None] == 17 + 5
+    assert counted["futex_time64", None] == 7
+
+
+def test_connects_of_a_32_bit_program_that_send_nothing(record: Record, program: str, tmp_path: Path) -> None:
+    """Each has a row with its peer, error and process: by connect, socketcall, and sendto with MSG_FASTOPEN."""
+    recording = record("net", [program, str(tmp_path)])
+    rows = [row for row in recording.rows("connection") if row["pid"] == recording.pid]
+    columns = ("comm", "remote", "remote_port", "error", "ended")
+    failed = ("compat", "127.255.255.255")
+    assert Counter(tuple(row[column] for column in columns) for row in rows) == {
+        (*failed, 1009, -errno.ENETUNREACH, "connect_failed"): 6 + 4,
+        (*failed, 1013, -errno.ENETUNREACH, "connect_failed"): 3,
+    }

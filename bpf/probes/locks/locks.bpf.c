@@ -32,7 +32,11 @@ const volatile __u64 min_ns; /* events: record only waits that last as long */
 #else
 #define CALL_FUTEX 98
 #endif
-#define CALL_FUTEX_WAIT 455 /* since 6.7 */
+#define CALL_FUTEX_WAIT 455 /* in every table; since 6.7 */
+
+/* 32-bit calls, of x86 as of ARM, with the same arguments. */
+#define CALL_FUTEX_32 240
+#define CALL_FUTEX_TIME64 422
 
 struct lock_thread {
 	struct scope_thread thread;
@@ -90,20 +94,25 @@ static __always_inline void read_lock(struct lock_thread *thread, __u64 value, b
 	}
 }
 
-/* Begins at the call, because its end alone does not say for what. Misses the calls of 32-bit programs. */
+static __always_inline bool is_futex(long nr, bool compat)
+{
+	return compat ? nr == CALL_FUTEX_32 || nr == CALL_FUTEX_TIME64 : nr == CALL_FUTEX;
+}
+
+/* Begins at the call, because its end alone does not say for what. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(lock_enter, struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 operation = syscall_arg(regs, 1) & FUTEX_CMD_MASK;
-	bool kernels = nr == CALL_FUTEX && (operation == FUTEX_LOCK_PI || operation == FUTEX_LOCK_PI2);
+	bool compat = is_compat(task), futex = is_futex(nr, compat), kernels;
 	struct lock_thread *thread;
+	__u32 operation;
 
-	if (nr != CALL_FUTEX && nr != CALL_FUTEX_WAIT)
+	if (!futex && nr != CALL_FUTEX_WAIT)
 		return 0;
-	if (nr == CALL_FUTEX && operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET && !kernels)
-		return 0;
-	if (is_compat(task))
+	operation = call_arg(regs, 1, compat) & FUTEX_CMD_MASK;
+	kernels = futex && (operation == FUTEX_LOCK_PI || operation == FUTEX_LOCK_PI2);
+	if (futex && operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET && !kernels)
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
@@ -113,10 +122,10 @@ int BPF_PROG(lock_enter, struct pt_regs *regs, long nr)
 	}
 	if (!scope_thread_passes(task, &thread->thread))
 		return 0;
-	thread->address = syscall_arg(regs, 0);
-	thread->has_timeout = (nr == CALL_FUTEX ? syscall_arg(regs, 3) : syscall_arg(regs, 4)) != 0;
+	thread->address = call_arg(regs, 0, compat);
+	thread->has_timeout = (futex ? call_arg(regs, 3, compat) : call_arg(regs, 4, compat)) != 0;
 	thread->has_waker = 0;
-	read_lock(thread, nr == CALL_FUTEX ? syscall_arg(regs, 2) : syscall_arg(regs, 1), kernels);
+	read_lock(thread, futex ? call_arg(regs, 2, compat) : call_arg(regs, 1, compat), kernels);
 	thread->since_ns = bpf_ktime_get_boot_ns();
 	return 0;
 }
@@ -196,7 +205,7 @@ int BPF_PROG(lock_exit, struct pt_regs *regs, long ret)
 	struct lock_thread *thread;
 	__u64 since_ns, duration_ns, stack;
 
-	if (nr != CALL_FUTEX && nr != CALL_FUTEX_WAIT)
+	if (!is_futex(nr, is_compat(task)) && nr != CALL_FUTEX_WAIT)
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread || !thread->since_ns)
@@ -206,7 +215,7 @@ int BPF_PROG(lock_exit, struct pt_regs *regs, long ret)
 	duration_ns = bpf_ktime_get_boot_ns() - since_ns;
 	if (!scope_summarize && duration_ns < min_ns)
 		return 0;
-	stack = keep_stacks ? stack_of(task, regs) : 0;
+	stack = keep_stacks && !is_32_bit_code(regs) ? stack_of(task, regs) : 0;
 	if (scope_summarize)
 		count(thread, duration_ns, ret, stack);
 	else

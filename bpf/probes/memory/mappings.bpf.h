@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Calls that change an address space. Misses the calls of 32-bit programs, and what an exec maps. */
+/* Calls that change an address space. Misses what an exec maps. */
 #ifndef SCOPE_MEMORY_MAPPINGS_BPF_H
 #define SCOPE_MEMORY_MAPPINGS_BPF_H
 
@@ -12,8 +12,28 @@ enum { CALL_MMAP = 9, CALL_MUNMAP = 11, CALL_BRK = 12, CALL_MREMAP = 25 };
 enum { CALL_BRK = 214, CALL_MUNMAP = 215, CALL_MREMAP = 216, CALL_MMAP = 222 };
 #endif
 
-static __always_inline int kind_of(long nr)
+/* 32-bit calls, of x86 as of ARM. */
+enum {
+	CALL_BRK_32 = 45,
+	CALL_MMAP_32 = 90, /* its only argument is the address of six words, which are mmap's */
+	CALL_MUNMAP_32 = 91,
+	CALL_MREMAP_32 = 163,
+	CALL_MMAP2_32 = 192,
+};
+
+static __always_inline int kind_of_32(long nr)
 {
+	return nr == CALL_MMAP2_32 || nr == CALL_MMAP_32 ? MAPPING_CALL_MMAP
+	       : nr == CALL_MUNMAP_32			 ? MAPPING_CALL_MUNMAP
+	       : nr == CALL_BRK_32			 ? MAPPING_CALL_BRK
+	       : nr == CALL_MREMAP_32			 ? MAPPING_CALL_MREMAP
+							 : -1;
+}
+
+static __always_inline int kind_of(long nr, bool compat)
+{
+	if (compat)
+		return kind_of_32(nr);
 	return nr == CALL_MMAP	   ? MAPPING_CALL_MMAP
 	       : nr == CALL_MUNMAP ? MAPPING_CALL_MUNMAP
 	       : nr == CALL_BRK	   ? MAPPING_CALL_BRK
@@ -21,22 +41,38 @@ static __always_inline int kind_of(long nr)
 				   : -1;
 }
 
+static __always_inline void read_args(__u64 *args, struct pt_regs *regs, long nr, bool compat)
+{
+	__u32 words[4] = {};
+
+	if (compat && nr == CALL_MMAP_32) {
+		bpf_probe_read_user(words, sizeof(words), (void *)call_arg(regs, 0, compat));
+		args[0] = words[0];
+		args[1] = words[1];
+		args[2] = words[2];
+		args[3] = words[3];
+		return;
+	}
+	args[0] = call_arg(regs, 0, compat);
+	args[1] = call_arg(regs, 1, compat);
+	args[2] = call_arg(regs, 2, compat);
+	args[3] = call_arg(regs, 3, compat);
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(mapping_enter, struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	int call = kind_of(nr);
+	bool compat = is_compat(task);
+	int call = kind_of(nr, compat);
 	struct memory_thread *thread;
 
-	if (call < 0 || is_compat(task) || !task->mm)
+	if (call < 0 || !task->mm)
 		return 0;
 	thread = watched(task, stream_mapping);
 	if (!thread)
 		return 0;
-	thread->call_args[0] = syscall_arg(regs, 0);
-	thread->call_args[1] = syscall_arg(regs, 1);
-	thread->call_args[2] = syscall_arg(regs, 2);
-	thread->call_args[3] = syscall_arg(regs, 3);
+	read_args(thread->call_args, regs, nr, compat);
 	thread->total_pages = task->mm->total_vm;
 	thread->brk = task->mm->brk;
 	thread->called = call + 1;
@@ -80,7 +116,7 @@ int BPF_PROG(mapping_exit, struct pt_regs *regs, long ret)
 	__u64 stack = 0;
 	__u32 call;
 
-	if (kind_of(syscall_number(regs)) < 0)
+	if (kind_of(syscall_number(regs), is_compat(task)) < 0)
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread || !thread->called || !task->mm)
@@ -89,7 +125,7 @@ int BPF_PROG(mapping_exit, struct pt_regs *regs, long ret)
 	thread->called = 0;
 	if (call == MAPPING_CALL_BRK && !thread->call_args[0]) /* it only asks where the end is */
 		return 0;
-	if (keep_stacks)
+	if (keep_stacks && !is_32_bit_code(regs))
 		stack = keep_stack(task, &frame, PT_REGS_SP(regs), &thread->stacks, stream_mapping);
 	emit_mapping(task, thread, call, ret, stack);
 	return 0;

@@ -143,12 +143,12 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 	call->compat = compat;
 	call->slept = task->nvcsw;
 	call->nr = nr;
-	call->args[0] = compat ? compat_arg(regs, 0) : syscall_arg(regs, 0);
-	call->args[1] = compat ? compat_arg(regs, 1) : syscall_arg(regs, 1);
-	call->args[2] = compat ? compat_arg(regs, 2) : syscall_arg(regs, 2);
-	call->args[3] = compat ? compat_arg(regs, 3) : syscall_arg(regs, 3);
-	call->args[4] = compat ? compat_arg(regs, 4) : syscall_arg(regs, 4);
-	call->args[5] = compat ? compat_arg(regs, 5) : syscall_arg(regs, 5);
+	call->args[0] = call_arg(regs, 0, compat);
+	call->args[1] = call_arg(regs, 1, compat);
+	call->args[2] = call_arg(regs, 2, compat);
+	call->args[3] = call_arg(regs, 3, compat);
+	call->args[4] = call_arg(regs, 4, compat);
+	call->args[5] = call_arg(regs, 5, compat);
 	if (reads && !scope_summarize && is_read(call))
 		read_at_entry(call);
 	call->entered_ns = bpf_ktime_get_boot_ns();

@@ -18,6 +18,7 @@ SCOPE_SHARED(enum, why_file);
 SCOPE_SHARED(enum, why_blocked);
 
 const volatile __u8 files_of_calls[SYSCALLS];
+const volatile __u8 files_of_calls_32[SYSCALLS]; /* of 32-bit calls */
 const volatile bool keep_stacks;
 
 /* include/linux/sched.h */
@@ -39,23 +40,31 @@ struct why_wait {
  * The descriptor that a thread polls; -1: several, or unknown. With several, nothing says which one will end the wait.
  * Only the memory of the running thread can be read, and only if it is not swapped out.
  */
-static __always_inline __s32 polled_fd(struct task_struct *task, struct pt_regs *regs)
+static __always_inline __s32 polled_fd(struct task_struct *task, struct pt_regs *regs, bool compat)
 {
 	__s32 fd = -1;
 
-	if (task == bpf_get_current_task_btf() && syscall_arg(regs, 1) == 1)
-		bpf_probe_read_user(&fd, sizeof(fd), (void *)syscall_arg(regs, 0));
+	if (task == bpf_get_current_task_btf() && call_arg(regs, 1, compat) == 1)
+		bpf_probe_read_user(&fd, sizeof(fd), (void *)call_arg(regs, 0, compat));
 	return fd;
+}
+
+static __always_inline __u32 file_of_call(__s32 nr, bool compat)
+{
+	if ((__u32)nr >= SYSCALLS)
+		return WHY_NO_FILE;
+	return compat ? files_of_calls_32[nr & (SYSCALLS - 1)] : files_of_calls[nr & (SYSCALLS - 1)];
 }
 
 static __always_inline void find_file(struct task_struct *task, struct pt_regs *regs, struct why_wait *wait)
 {
-	__u32 kind = (__u32)wait->nr < SYSCALLS ? files_of_calls[wait->nr & (SYSCALLS - 1)] : WHY_NO_FILE;
+	__u32 kind = file_of_call(wait->nr, wait->compat);
 	struct file *file;
 
-	if (kind == WHY_NO_FILE || wait->compat)
+	if (kind == WHY_NO_FILE)
 		return;
-	wait->fd = kind == WHY_FILE_OF_FD ? (__s32)syscall_arg(regs, 0) : polled_fd(task, regs);
+	wait->fd =
+		kind == WHY_FILE_OF_FD ? (__s32)call_arg(regs, 0, wait->compat) : polled_fd(task, regs, wait->compat);
 	file = file_of_fd(task, wait->fd);
 	if (file)
 		fill_file(&wait->file, file);
@@ -94,7 +103,7 @@ static __always_inline __u64 find_stack(struct task_struct *task)
 	struct user_frame frame = {.outer = PT_REGS_FP(regs), .return_address = PT_REGS_IP(regs)};
 	struct stack_memory *memory;
 
-	if (!task->mm || task->flags & MAKES_NO_CALLS)
+	if (!task->mm || task->flags & MAKES_NO_CALLS || is_32_bit_code(regs))
 		return 0;
 	memory = bpf_task_storage_get(&why_stacks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!memory) {

@@ -62,7 +62,7 @@ GUIDE = Guide(
     ),
     limits=(
         "A wait that has not ended at the end of the trace has no row.",
-        "Waits of 32-bit programs, and for several locks at once (futex_waitv), are not recorded.",
+        "Waits for several locks at once (futex_waitv) are not recorded. Waits of 32-bit programs have no stack.",
         "The owner is known for locks of glibc, musl and PI locks, not for those of Rust, Go or C++'s std::atomic.",
         "Programs run at every syscall and wakeup of the machine, also for processes that are not watched.",
     ),

@@ -46,7 +46,7 @@ GUIDE = Guide(
     ),
     limits=(
         "If threads of a process map memory at the same time, the growth may be put down to either.",
-        "What an exec maps, and the calls of 32-bit programs, are not recorded.",
+        "What an exec maps is not recorded. Calls of 32-bit programs have no stack.",
         "Before Linux 6.8, kills are not recorded.",
         "A page fault of a watched process takes about 0.5 µs longer.",
     ),

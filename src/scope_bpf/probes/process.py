@@ -36,6 +36,7 @@ GUIDE = Guide(
     ),
     limits=(
         "Arguments beyond 12 KiB are cut, or beyond 512 arguments if the exec failed; `args_truncated` says so.",
+        "Failed execs of 32-bit programs have no row.",
         "`user_ns` and `system_ns` lack the time since the last timer tick.",
     ),
 )

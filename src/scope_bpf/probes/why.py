@@ -12,7 +12,7 @@ from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.stream import FILE_PATH, HEADER, Derived, Names, Rows, Stream
 from scope_bpf.layout.records import enum_values
-from scope_bpf.probes.syscalls import TABLE, by_number
+from scope_bpf.probes.syscalls import NAMES, NUMBERS_32, by_number, place_in_names
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Flame, Rollup, Shown
@@ -51,7 +51,11 @@ _KINDS = {
 def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
     kinds = enum_values(PROBE.btf, "why_file")
     calls = dict.fromkeys(_ON_A_DESCRIPTOR, kinds["WHY_FILE_OF_FD"]) | dict.fromkeys(_POLLS, kinds["WHY_FILE_POLLED"])
-    return {"files_of_calls": by_number(calls), "keep_stacks": options["stacks"]}
+    return {
+        "files_of_calls": by_number(calls),
+        "files_of_calls_32": by_number(calls, NUMBERS_32),
+        "keep_stacks": options["stacks"],
+    }
 
 
 def _resolver(object_: "BpfObject", modules: "Modules", _options: Mapping[str, Any]) -> "Resolver":
@@ -71,14 +75,14 @@ def _texts(values: Rows, names: Mapping[int, str], absent: Rows) -> pa.Dictionar
 
 def _derive(rows: Rows) -> dict[str, pa.Array]:
     reasons = enum_values(PROBE.btf, "why_blocked")
-    names = dict(TABLE) | {
+    names = NAMES | {
         reasons["WHY_IN_PAGE_FAULT"]: "page fault",
         reasons["WHY_IN_STOP"]: "stopped",
         reasons["WHY_IN_KERNEL"]: "kernel",
     }
     runs = rows["part"] != enum_values(PROBE.btf, "why_part")["WHY_BLOCKED"]
     return {
-        "blocked_in": _texts(rows["nr"], names, runs | (rows["compat"] != 0)),
+        "blocked_in": _texts(place_in_names(rows), names, runs),
         "file_kind": _texts(rows["file_type"], _KINDS, rows["inode"] == 0),
     }
 
@@ -129,6 +133,7 @@ GUIDE = Guide(
         "While `why` runs, a page fault takes about 0.4 µs longer in a process that is not watched, and 0.7 µs "
         "longer in a watched process. Both were measured in a virtual machine with faults of new pages, which take "
         "2.1 µs there without `why`.",
+        "Threads that run 32-bit code have no stack.",
     ),
 )
 
@@ -163,7 +168,10 @@ PROBE = Probe(
                 "tid": HEADER["tid"],
                 "thread_comm": Column("name of the thread"),
                 "part": Column("on_cpu; run_queue: runnable, waiting for a CPU; blocked"),
-                "nr": Column("if blocked: number of the syscall; negative outside of syscalls, see blocked_in"),
+                "nr": Column(
+                    "if blocked: number of the syscall, of a 32-bit call from another table; negative outside of "
+                    "syscalls, see blocked_in"
+                ),
                 "inode": Column(
                     "inode number of the file that the syscall waits for; absent if it waits for no file", identity=True
                 ),
@@ -179,7 +187,7 @@ PROBE = Probe(
                 "blocked_in": Derived(
                     Column(
                         "if blocked: the syscall; 'page fault': the kernel fetches a page; 'stopped': by a signal or a "
-                        "debugger; 'kernel': outside of syscalls; absent for 32-bit calls"
+                        "debugger; 'kernel': outside of syscalls"
                     ),
                     _TEXT,
                 ),

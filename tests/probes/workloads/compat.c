@@ -1,9 +1,16 @@
-// Known counts of 32-bit calls about files, without a C library: gcc -m32 -nostdlib -static; see test_compat.py.
-// Usage: compat DIRECTORY; calls enter the kernel by int 0x80 and by the vDSO (sysenter or syscall) in turn.
+// Known counts of 32-bit calls about files, memory and waits, without a C library: gcc -m32 -nostdlib -static; see
+// test_compat.py. Usage: compat DIRECTORY; calls enter the kernel by int 0x80 and by the vDSO (sysenter or syscall) in
+// turn.
 #include <asm/unistd_32.h>
 #include <linux/auxvec.h>
 #include <linux/fcntl.h>
+#include <linux/futex.h>
+#include <linux/in.h>
+#include <linux/mman.h>
 #include <linux/openat2.h>
+#include <linux/poll.h>
+#include <linux/time.h>
+#include <linux/time_types.h>
 #include <linux/uio.h>
 
 #define AT_SYSINFO 32 // arch/x86/include/uapi/asm/auxvec.h
@@ -26,6 +33,18 @@ static int call5(int number, int first, int second, int third, int fourth, int f
 				 : "=a"(result)
 				 : "a"(number), "b"(first), "c"(second), "d"(third), "S"(fourth), "D"(fifth)
 				 : "memory");
+	return result;
+}
+
+// By int 0x80, which has the sixth argument in %ebp.
+static int call6(int number, int first, int second, int third, int fourth, int fifth, int sixth)
+{
+	int result;
+
+	__asm__ volatile("push %%ebp; mov %7, %%ebp; int $0x80; pop %%ebp"
+			 : "=a"(result)
+			 : "a"(number), "b"(first), "c"(second), "d"(third), "S"(fourth), "D"(fifth), "g"(sixth)
+			 : "memory");
 	return result;
 }
 
@@ -103,6 +122,92 @@ static void operations(void)
 	call3(__NR_unlinkat, AT_FDCWD, (int)"made", AT_REMOVEDIR);
 }
 
+#define PAGES(count) ((count)*4096)
+
+static void mappings(void)
+{
+	int words[6] = {0, PAGES(3), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0};
+	int end = call3(__NR_brk, 0, 0, 0);
+
+	for (int n = 0; n < 17; n++) {
+		int at = call6(__NR_mmap2, 0, PAGES(1009), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (n < 13)
+			call3(__NR_munmap, at, PAGES(1009), 0);
+	}
+	for (int n = 0; n < 7; n++)
+		call5(__NR_mremap, call3(__NR_mmap, (int)words, 0, 0), PAGES(3), PAGES(503), MREMAP_MAYMOVE, 0);
+	for (int n = 1; n <= 5; n++)
+		call3(__NR_brk, end + PAGES(11 * n), 0, 0);
+	call6(__NR_mmap2, 0, PAGES(1), PROT_READ, MAP_PRIVATE, 999, 0);
+}
+
+static void futexes(void)
+{
+	static int words[4] = {2, 0, 4242}, own;
+	int shortly[2] = {0, 1000000};
+	struct __kernel_timespec shortly_64 = {.tv_nsec = 1000000};
+
+	own = call3(__NR_gettid, 0, 0, 0);
+	for (int n = 0; n < 17; n++)
+		call5(__NR_futex, (int)&words[1], FUTEX_WAIT_PRIVATE, 0, (int)shortly, 0);
+	for (int n = 0; n < 7; n++)
+		call5(__NR_futex_time64, (int)&words[1], FUTEX_WAIT_PRIVATE, 0, (int)&shortly_64, 0);
+	for (int n = 0; n < 23; n++)
+		call5(__NR_futex, (int)&words[1], FUTEX_WAIT_PRIVATE, 9, 0, 0);
+	for (int n = 0; n < 5; n++)
+		call5(__NR_futex, (int)&words[0], FUTEX_WAIT_PRIVATE, 2, (int)shortly, 0);
+	for (int n = 0; n < 3; n++)
+		call5(__NR_futex, (int)&own, FUTEX_LOCK_PI_PRIVATE, 0, 0, 0);
+	for (int n = 0; n < 11; n++)
+		call5(__NR_futex, (int)&words[1], FUTEX_WAKE_PRIVATE, 1, 0, 0); // no wait
+}
+
+static void waits(void)
+{
+	int ends[2], timer = call3(__NR_timerfd_create, 1, 0, 0), shortly[2] = {0, 5000000}; // CLOCK_MONOTONIC
+	int due[4] = {0, 0, 0, 5000000};
+	struct pollfd readable = {.events = POLLIN};
+
+	call3(__NR_pipe, (int)ends, 0, 0);
+	readable.fd = ends[0];
+	for (int n = 0; n < 13; n++)
+		call3(__NR_poll, (int)&readable, 1, 5);
+	for (int n = 0; n < 11; n++)
+		call3(__NR_nanosleep, (int)shortly, 0, 0);
+	for (int n = 0; n < 7; n++) {
+		call5(__NR_timerfd_settime, timer, 0, (int)due, 0, 0);
+		call3(__NR_read, timer, (int)bytes, 8);
+	}
+}
+
+#define AF_INET 2
+#define SOCK_STREAM 1
+#define SOCKETCALL_CONNECT 3 // SYS_CONNECT in include/uapi/linux/net.h
+#define MSG_FASTOPEN 0x20000000
+
+static int socket(void)
+{
+	return call3(__NR_socket, AF_INET, SOCK_STREAM, 0);
+}
+
+static void connects(void)
+{
+	// a broadcast address: no SYN is sent
+	struct sockaddr_in nowhere = {AF_INET, __builtin_bswap16(1009), {__builtin_bswap32(0x7fffffff)}};
+	int words[3] = {0, (int)&nowhere, sizeof(nowhere)};
+
+	for (int n = 0; n < 6; n++)
+		call3(__NR_connect, socket(), (int)&nowhere, sizeof(nowhere));
+	for (int n = 0; n < 4; n++) {
+		words[0] = socket();
+		call3(__NR_socketcall, SOCKETCALL_CONNECT, (int)words, 0);
+	}
+	nowhere.sin_port = __builtin_bswap16(1013);
+	for (int n = 0; n < 3; n++)
+		call6(__NR_sendto, socket(), (int)bytes, 1, MSG_FASTOPEN, (int)&nowhere, sizeof(nowhere));
+}
+
 void begin(unsigned long *stack)
 {
 	unsigned long *arguments = stack + 1, *auxiliary = arguments + stack[0] + 1;
@@ -116,6 +221,10 @@ void begin(unsigned long *stack)
 	opens();
 	reads_and_writes();
 	operations();
+	mappings();
+	futexes();
+	waits();
+	connects();
 	call3(__NR_exit_group, 0, 0, 0);
 }
 

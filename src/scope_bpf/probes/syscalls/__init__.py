@@ -30,8 +30,9 @@ TABLE_32 = syscall_table.ARM if _IS_ARM else syscall_table.I386  # of 32-bit cal
 NUMBERS_32 = {name: number for number, name in TABLE_32.items()}
 
 _MOST = max(*TABLE, *TABLE_32) + 1
-# 32-bit calls behind the others
-_NAMES = pa.array([table.get(number) for table in (TABLE, TABLE_32) for number in range(_MOST)], pa.string())
+# The names of all calls, 32-bit ones behind the others: see place_in_names().
+NAMES = dict(TABLE) | {_MOST + number: name for number, name in TABLE_32.items()}
+_NAMES = pa.array([NAMES.get(place) for place in range(2 * _MOST)], pa.string())
 
 
 def by_number(values: Mapping[str, int], numbers: Mapping[str, int] = NUMBERS) -> Rows:
@@ -43,9 +44,15 @@ def by_number(values: Mapping[str, int], numbers: Mapping[str, int] = NUMBERS) -
     return table
 
 
+def place_in_names(rows: Rows) -> Rows:
+    """Where NAMES has the call of each row: its number, of a 32-bit call behind those of all others."""
+    places: Rows = rows["nr"] + _MOST * (rows["compat"] != 0)
+    return places
+
+
 def _derive_name(rows: Rows) -> dict[str, pa.Array]:
     unknown = (rows["nr"] < 0) | (rows["nr"] >= _MOST)
-    numbers = np.where(unknown, 0, rows["nr"] + _MOST * (rows["compat"] != 0))
+    numbers = np.where(unknown, 0, place_in_names(rows))
     present = np.flatnonzero(np.bincount(numbers, minlength=len(_NAMES)))
     codes = np.zeros(len(_NAMES), np.int32)
     codes[present] = np.arange(len(present))
