@@ -1,5 +1,6 @@
-"""What io_uring does for a program: `files` records its opens, reads and writes as those of calls."""
+"""What io_uring does for a program: `files` records it as it does calls."""
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -62,6 +63,39 @@ def test_reads_and_writes_by_io_uring_are_counted(operate: Operate, tmp_path: Pa
     assert recording.notes == []
 
 
+def test_other_operations_by_io_uring_are_recorded(operate: Operate, tmp_path: Path) -> None:
+    """Each has its operation, its names as absolute paths or the file's own path, and its result."""
+    recording = operate("others")
+    rows = [row for row in recording.rows("file_op") if row["io_uring"]]
+    synced, folder, moved = (str(tmp_path / name) for name in ("synced", "folder", "moved"))
+    symbolic, hard = f"{folder}/symbolic", f"{folder}/hard"
+    truncated = {row["ret"] for row in rows if row["operation"] == "truncate"}
+    assert truncated <= {0, -errno.EINVAL}  # before Linux 6.9, the operation is unknown and has no row
+    rows = [row for row in rows if row["operation"] != "truncate" or not row["ret"]]
+    assert Counter((row["operation"], row["path"], row["new_path"], row["ret"]) for row in rows) == {
+        ("stat", synced, None, 0): 31 + 5,
+        ("stat", "/nonsense/absent", None, -errno.ENOENT): 13,
+        ("stat", None, None, -errno.EFAULT): 7,
+        ("mkdir", folder, None, 0): 3,
+        ("symlink", symbolic, None, 0): 3,
+        ("link", synced, hard, 0): 3,
+        ("rename", hard, moved, 0): 3,
+        ("unlink", moved, None, 0): 3,
+        ("unlink", symbolic, None, 0): 3,
+        ("rmdir", folder, None, 0): 3,
+        ("fsync", synced, None, 0): 17,
+        ("fdatasync", synced, None, 0): 11,
+        ("fsync", None, None, -errno.EINVAL): 2,  # a pipe
+        ("fsync", None, None, -errno.EBADF): 2,
+        ("sync_file_range", synced, None, 0): 1,
+        **({("truncate", synced, None, 0): 1} if 0 in truncated else {}),
+    }
+    assert {row["pid"] for row in rows} == {recording.pid}
+    assert all(row["duration_ns"] > 0 for row in rows)
+    assert recording.accounts["file_op"].incomplete == 0
+    assert recording.notes == []
+
+
 def test_operations_without_a_completion_are_counted(operate: Operate) -> None:
     """An open whose completion the program leaves out has no row; a note tells how many there were."""
     recording = operate("skip")
@@ -70,5 +104,7 @@ def test_operations_without_a_completion_are_counted(operate: Operate) -> None:
 
 
 def test_calls_are_not_marked(operate: Operate) -> None:
-    """Opens by calls of the same program are not io_uring's."""
-    assert {row["io_uring"] for row in operate().rows("open") if str(row["path"]).endswith("ld.so.cache")} == {0}
+    """Opens and stats by calls of the same program are not io_uring's."""
+    recording = operate()
+    assert {row["io_uring"] for row in recording.rows("open") if str(row["path"]).endswith("ld.so.cache")} == {0}
+    assert {row["io_uring"] for row in recording.rows("file_op")} == {0}

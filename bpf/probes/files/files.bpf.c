@@ -160,6 +160,11 @@ static __always_inline void summarize_io(struct task_struct *task, struct file_t
 	count_io(value, call->call, ret, duration_ns);
 }
 
+static __always_inline bool is_op(__u32 kind)
+{
+	return kind > CALL_OPENAT2 && kind < CALL_READ;
+}
+
 #include "ops.bpf.h"
 
 #include "operations.bpf.h"
@@ -176,18 +181,13 @@ static __always_inline __u32 op_by_number(unsigned long nr, bool compat)
 	return compat ? file_ops_32[nr & (SYSCALLS - 1)] : file_ops[nr & (SYSCALLS - 1)];
 }
 
-static __always_inline bool is_op(__u32 kind)
-{
-	return kind > CALL_OPENAT2 && kind < CALL_READ;
-}
-
 /* struct open_how has no pointers and the offsets are not read, so arguments mean the same in a 32-bit call. */
 static __always_inline void read_args(__u64 *args, struct pt_regs *regs, bool compat)
 {
-	args[0] = compat ? compat_arg(regs, 0) : syscall_arg(regs, 0);
-	args[1] = compat ? compat_arg(regs, 1) : syscall_arg(regs, 1);
-	args[2] = compat ? compat_arg(regs, 2) : syscall_arg(regs, 2);
-	args[3] = compat ? compat_arg(regs, 3) : syscall_arg(regs, 3);
+	args[0] = call_arg(regs, 0, compat);
+	args[1] = call_arg(regs, 1, compat);
+	args[2] = call_arg(regs, 2, compat);
+	args[3] = call_arg(regs, 3, compat);
 }
 
 /*

@@ -42,7 +42,8 @@ struct file_op_event {
 	__u8 path_truncated;
 	__u8 new_path_read;
 	__u8 new_path_truncated;
-	__u32 pad;
+	__u8 io_uring;
+	__u8 pad[3];
 };
 
 struct file_summary_key {

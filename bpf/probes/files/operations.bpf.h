@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Opens, reads and writes that io_uring does. A request has its entry's arguments once it is prepared, which its
- * submitter does, and its file and result when it completes, maybe in another thread: the state between is by request.
+ * Opens, reads, writes and what else of `files` io_uring does. A request has its entry's arguments once it is prepared,
+ * which its submitter does, and its file and result when it completes, maybe in another thread: the state between is by
+ * request.
  */
 #ifndef SCOPE_FILES_OPERATIONS_BPF_H
 #define SCOPE_FILES_OPERATIONS_BPF_H
@@ -12,7 +13,8 @@
 #define OP_WRITEV_FIXED 61
 
 #define OPERATIONS 4096
-#define OPERATION_PATH_BYTES 1024 /* a longer path is absent, and the row counted as incomplete */
+#define OPERATION_PATH_BYTES                                                                                           \
+	1024 /* a longer path is absent, and the row counted as incomplete; two may have twice that */
 
 struct file_operation {
 	struct scope_identity whose;
@@ -20,8 +22,16 @@ struct file_operation {
 	__u64 entered_ns;
 	__u32 call;
 	__u32 pad;
-	struct open_event open;
-	char path[OPERATION_PATH_BYTES]; /* goes with the event */
+	union {
+		struct {
+			struct open_event open;
+			char path[OPERATION_PATH_BYTES]; /* goes with the event */
+		};
+		struct {
+			struct file_op_event op;
+			char paths[2 * OPERATION_PATH_BYTES]; /* likewise, both */
+		};
+	};
 };
 
 /* By address of the request. Preallocated: a program may submit thousands at once. */
@@ -34,23 +44,7 @@ struct {
 
 static const struct file_operation no_operation;
 
-/* Since 7.0, the kernel holds a name so until the request runs. */
-struct delayed_filename___since_7_0 {
-	struct filename *__incomplete_filename;
-} __attribute__((preserve_access_index));
-
-struct io_open___since_7_0 {
-	struct delayed_filename___since_7_0 filename;
-} __attribute__((preserve_access_index));
-
-static __always_inline struct filename *name_of(struct io_open *open)
-{
-	struct io_open___since_7_0 *newer = (void *)open;
-
-	if (bpf_core_field_exists(open->filename))
-		return BPF_CORE_READ(open, filename);
-	return BPF_CORE_READ(newer, filename.__incomplete_filename);
-}
+#include "names.bpf.h"
 
 static __always_inline __u32 call_by_operation(__u8 operation)
 {
@@ -59,6 +53,19 @@ static __always_inline __u32 call_by_operation(__u8 operation)
 		return CALL_OPENAT;
 	case IORING_OP_OPENAT2:
 		return CALL_OPENAT2;
+	case IORING_OP_STATX:
+	case IORING_OP_UNLINKAT:
+	case IORING_OP_MKDIRAT:
+		return CALL_NAME_AT;
+	case IORING_OP_RENAMEAT:
+	case IORING_OP_LINKAT:
+		return CALL_NAMES_AT;
+	case IORING_OP_SYMLINKAT:
+		return CALL_SYMLINKAT;
+	case IORING_OP_FSYNC:
+	case IORING_OP_SYNC_FILE_RANGE:
+	case IORING_OP_FTRUNCATE:
+		return CALL_FD;
 	case IORING_OP_READ:
 	case IORING_OP_READV:
 	case IORING_OP_READ_FIXED:
@@ -73,6 +80,11 @@ static __always_inline __u32 call_by_operation(__u8 operation)
 	default:
 		return CALL_NOT_OURS;
 	}
+}
+
+static __always_inline __u16 stream_of(__u32 call)
+{
+	return call >= CALL_READ ? stream_file_summary : is_op(call) ? stream_file_op : stream_open;
 }
 
 /* NULL: the operation is not recorded. */
@@ -93,7 +105,7 @@ static __always_inline struct file_operation *begin_operation(struct task_struct
 	bpf_map_update_elem(&file_operations, &key, &no_operation, BPF_ANY);
 	operation = bpf_map_lookup_elem(&file_operations, &key);
 	if (!operation) {
-		scope_count_loss(scope_summarize ? stream_file_summary : stream_open, SCOPE_LOST_NO_STATE);
+		scope_count_loss(stream_of(call), SCOPE_LOST_NO_STATE);
 		return NULL;
 	}
 	fill_identity(&operation->whose, task);
@@ -125,18 +137,66 @@ static __always_inline void resolve_path(struct file_operation *operation, struc
 	operation->open.path_truncated = cut;
 }
 
+static __always_inline void submit_open(struct file_operation *operation, struct task_struct *task,
+					struct io_open *open)
+{
+	operation->open.flags = BPF_CORE_READ(open, how.flags);
+	operation->open.mode = BPF_CORE_READ(open, how.mode);
+	resolve_path(operation, task, BPF_CORE_READ(open, dfd), PREPARED_NAME(open, io_open, filename), false,
+		     BPF_CORE_READ(open, how.resolve) & RESOLVE_IN_ROOT);
+}
+
+/* Writes the paths of an operation's names, or that of the file. */
+static __always_inline void write_paths(struct file_operation *operation, const struct op_names *names, enum op_name is)
+{
+	__u32 zero = 0, length, new_length = 0, size;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	struct file_op_event *event = &operation->op;
+	bool cut;
+
+	if (!record)
+		return;
+	record->cut = false;
+	length = write_op_path(bpf_get_current_task(), names->fd, names->name, is, 0);
+	cut = record->cut;
+	record->cut = false;
+	if (length > 2 * PATH_BYTES)
+		return;
+	if (operation->call == CALL_NAMES_AT)
+		new_length = write_op_path(bpf_get_current_task(), names->new_fd, names->new_name, is, length);
+	if (new_length > 2 * PATH_BYTES)
+		return;
+	size = length + new_length;
+	barrier_var(size); /* so that what is checked is what is used */
+	if (size > sizeof(operation->paths)) {
+		scope_count_incomplete(stream_file_op);
+		return;
+	}
+	if (!size || bpf_probe_read_kernel(operation->paths, size, record->paths))
+		return;
+	event->path.length = event->new_path.offset = length;
+	event->new_path.length = new_length;
+	event->path_read = length > 0;
+	event->path_truncated = cut;
+	event->new_path_read = new_length > 0;
+	event->new_path_truncated = record->cut;
+}
+
 static __always_inline void submit_operation(struct io_kiocb *request)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct file_operation *operation = begin_operation(task, request);
-	struct io_open *open = (void *)request;
+	struct op_names names = {};
 
 	if (!operation || operation->call >= CALL_READ)
 		return;
-	operation->open.flags = BPF_CORE_READ(open, how.flags);
-	operation->open.mode = BPF_CORE_READ(open, how.mode);
-	resolve_path(operation, task, BPF_CORE_READ(open, dfd), BPF_CORE_READ(name_of(open), name), false,
-		     BPF_CORE_READ(open, how.resolve) & RESOLVE_IN_ROOT);
+	if (!is_op(operation->call)) {
+		submit_open(operation, task, (void *)request);
+		return;
+	}
+	operation->op.operation = read_prepared(request, &names);
+	if (operation->call != CALL_FD)
+		write_paths(operation, &names, NAME_IN_KERNEL);
 }
 
 SEC("tp_btf/io_uring_submit_req")
@@ -160,10 +220,17 @@ int BPF_PROG(file_operation_refused, const struct io_uring_sqe *entry, struct io
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct file_operation *operation = begin_operation(task, request);
+	struct op_names names = {};
 	struct open_how how = {};
 
 	if (!operation || operation->call >= CALL_READ)
 		return 0;
+	if (is_op(operation->call)) {
+		operation->op.operation = read_entry(entry, &names);
+		if (operation->call != CALL_FD)
+			write_paths(operation, &names, NAME_IN_USER_MEMORY);
+		return 0;
+	}
 	if (operation->call == CALL_OPENAT2) {
 		bpf_probe_read_user(&how, sizeof(how), (void *)BPF_CORE_READ(entry, addr2));
 	} else {
@@ -177,7 +244,7 @@ int BPF_PROG(file_operation_refused, const struct io_uring_sqe *entry, struct io
 	return 0;
 }
 
-static __always_inline void emit_operation(struct file_operation *operation, __s32 ret)
+static __always_inline void emit_open_of_ring(struct file_operation *operation, __s32 ret)
 {
 	struct open_event *event = &operation->open;
 	__u32 length = event->path.length;
@@ -189,6 +256,25 @@ static __always_inline void emit_operation(struct file_operation *operation, __s
 	event->duration_ns = bpf_ktime_get_boot_ns() - operation->entered_ns;
 	scope_output_for(&event->header, &operation->whose, stream_open, operation->entered_ns,
 			 sizeof(*event) + length);
+}
+
+static __always_inline void emit_op_of_ring(struct file_operation *operation, struct io_kiocb *request, __s32 ret)
+{
+	struct op_names names = {.name = (__u64)BPF_CORE_READ(request, file)};
+	struct file_op_event *event = &operation->op;
+	__u32 size;
+
+	if (operation->call == CALL_FD && names.name) /* else it is EBADF, or cancelled before it had a file */
+		write_paths(operation, &names, NAME_IS_FILE);
+	size = event->path.length + event->new_path.length;
+	barrier_var(size);
+	if (size > sizeof(operation->paths))
+		return;
+	event->ret = ret;
+	event->io_uring = 1;
+	event->duration_ns = bpf_ktime_get_boot_ns() - operation->entered_ns;
+	scope_output_for(&event->header, &operation->whose, stream_file_op, operation->entered_ns,
+			 sizeof(*event) + size);
 }
 
 static __always_inline void summarize_operation(struct file_operation *operation, struct io_kiocb *request, __s32 ret)
@@ -220,8 +306,10 @@ int BPF_PROG(file_operation_end, void *ring, struct io_kiocb *request)
 	if (!operation)
 		return 0;
 	ret = BPF_CORE_READ(request, cqe.res);
-	if (operation->call < CALL_READ)
-		emit_operation(operation, ret);
+	if (is_op(operation->call))
+		emit_op_of_ring(operation, request, ret);
+	else if (operation->call < CALL_READ)
+		emit_open_of_ring(operation, ret);
 	else
 		summarize_operation(operation, request, ret);
 	bpf_map_delete_elem(&file_operations, &key);

@@ -74,11 +74,19 @@ static __always_inline bool has_same_file(struct task_struct *task, struct file_
 	return now.inode == call->file.inode && now.device == call->file.device;
 }
 
+/* What is at the address of a name. */
+enum op_name {
+	NAME_IS_NONE, /* the path is that of the descriptor's file */
+	NAME_IN_USER_MEMORY,
+	NAME_IN_KERNEL,
+	NAME_IS_FILE, /* a struct file, whose path it is */
+};
+
 /*
- * Writes the path of a name, or without one that of the descriptor's file, into the record's paths. Returns the size;
- * 0: there is none. Global, because the verifier checks a global function only once.
+ * Writes the path of a name into the record's paths. Returns the size; 0: there is none. Global, because the verifier
+ * checks a global function only once.
  */
-__noinline int write_op_path(__u64 task, __s32 fd, __u64 name, bool named, __u32 offset)
+__noinline int write_op_path(__u64 task, __s32 fd, __u64 name, enum op_name is, __u32 offset)
 {
 	__u32 zero = 0, length;
 	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
@@ -87,8 +95,12 @@ __noinline int write_op_path(__u64 task, __s32 fd, __u64 name, bool named, __u32
 
 	if (!record || offset > 2 * PATH_BYTES)
 		return 0;
-	length = write_absolute_path(&record->path, (struct task_struct *)task, fd,
-				     named ? (const char *)name : nothing, named, false, &cut);
+	if (is == NAME_IS_FILE)
+		length = write_path_of_file(&record->path, (struct file *)name, &cut);
+	else
+		length = write_absolute_path(&record->path, (struct task_struct *)task, fd,
+					     is == NAME_IS_NONE ? nothing : (const char *)name,
+					     is == NAME_IN_USER_MEMORY, false, &cut);
 	barrier_var(length); /* older verifiers forget what was found of a copy */
 	if (!length || length > 2 * PATH_BYTES)
 		return 0;
@@ -113,13 +125,15 @@ static __always_inline void emit_op(struct task_struct *task, struct file_thread
 	event->ret = ret;
 	record->cut = false;
 	if (named || has_same_file(task, call))
-		length = write_op_path(bpf_get_current_task(), call->fd, (__u64)call->name, named, 0);
+		length = write_op_path(bpf_get_current_task(), call->fd, (__u64)call->name,
+				       named ? NAME_IN_USER_MEMORY : NAME_IS_NONE, 0);
 	if (length > 2 * PATH_BYTES)
 		length = 0;
 	event->path_truncated = record->cut;
 	record->cut = false;
 	if (call->call == CALL_NAMES || call->call == CALL_NAMES_AT)
-		new_length = write_op_path(bpf_get_current_task(), call->new_fd, (__u64)call->new_name, true, length);
+		new_length = write_op_path(bpf_get_current_task(), call->new_fd, (__u64)call->new_name,
+					   NAME_IN_USER_MEMORY, length);
 	if (new_length > 2 * PATH_BYTES)
 		new_length = 0;
 	event->new_path_truncated = record->cut;
@@ -129,7 +143,8 @@ static __always_inline void emit_op(struct task_struct *task, struct file_thread
 	event->new_path.offset = length;
 	event->new_path.length = new_length;
 	event->new_path_read = new_length > 0;
-	event->pad = 0;
+	event->io_uring = 0;
+	__builtin_memset(event->pad, 0, sizeof(event->pad));
 	size = sizeof(*event) + length + new_length;
 	barrier_var(size); /* so that what is checked is what is used */
 	if (size > sizeof(*event) + sizeof(record->paths))

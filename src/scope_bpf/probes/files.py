@@ -96,7 +96,9 @@ GUIDE = Guide(
         "with several completions, and any operation whose completion found the ring full.",
         "On older kernels, notes tell how many submissions to io_uring there were; those that the kernel polls for "
         "(SQPOLL) are not counted.",
-        "`file_op` has no operations of io_uring.",
+        "Of io_uring, `file_op` has statx, unlinkat, mkdirat, renameat, linkat, symlinkat, fsync, sync_file_range and "
+        "ftruncate; not fallocate, extended attributes and splice. A name longer than 1,024 bytes, or two longer than "
+        "2,048, are absent, and the row is counted as incomplete.",
         "The directories of a path have the names that they have when the call ends, also if a rename changed them.",
         "Reads and writes through mappings (`mmap`) are not calls: `scope trace why` shows their page faults.",
         "Files without a path, such as pipes and sockets, have counts but no path.",
@@ -141,7 +143,8 @@ PROBE = Probe(
         ),
         Stream(
             "file_op",
-            "one row per finished call that looks up, names, removes, cuts or syncs a file, timed at entry",
+            "one row per finished call, or operation of io_uring, that looks up, names, removes, cuts or syncs a file, "
+            "timed at entry",
             columns={
                 "operation": Column(
                     "stat, unlink, rmdir, rename, mkdir, link, symlink, truncate, fsync, fdatasync or sync_file_range"
@@ -158,6 +161,7 @@ PROBE = Probe(
                 "duration_ns": Column("from entry to exit", "ns"),
                 "path_truncated": Column("1 if the beginning of the path was cut"),
                 "new_path_truncated": Column("1 if the beginning of the new path was cut"),
+                "io_uring": Column("1 if io_uring did it: from submission to completion"),
             },
             hidden=("path_read", "new_path_read"),
             null_unless={"path": "path_read", "new_path": "new_path_read"},

@@ -1,70 +1,15 @@
-// Known counts of opens, reads and writes by io_uring, with raw calls; see test_operations.py.
-// Usage: operations DIRECTORY [sqpoll]; status 2: this kernel has no io_uring for us
+// Known counts of opens, reads, writes and other operations by io_uring, with raw calls; see test_operations.py.
+// Usage: operations DIRECTORY [sqpoll|skip|others]; status 2: this kernel has no io_uring for us
+#define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/io_uring.h>
 #include <linux/openat2.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
-#define DEPTH 64
+#include "ring.h"
 
-static struct io_uring_params params;
-static struct io_uring_sqe *entries;
-static char *submissions, *completions;
-static int ring;
-static unsigned tail;
+#define OP_FTRUNCATE 55 // IORING_OP_FTRUNCATE; since Linux 6.9
+
 static char bytes[100];
-
-#define AT(base, offset) ((unsigned *)((base) + (offset)))
-
-static int set_up(void)
-{
-	params.sq_thread_idle = 2000;
-	ring = syscall(SYS_io_uring_setup, DEPTH, &params);
-	if (ring < 0)
-		return 0;
-	submissions = mmap(0, params.sq_off.array + params.sq_entries * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED,
-			   ring, IORING_OFF_SQ_RING);
-	completions = mmap(0, params.cq_off.cqes + params.cq_entries * sizeof(struct io_uring_cqe),
-			   PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_CQ_RING);
-	entries = mmap(0, params.sq_entries * sizeof(*entries), PROT_READ | PROT_WRITE, MAP_SHARED, ring,
-		       IORING_OFF_SQES);
-	return submissions != MAP_FAILED && completions != MAP_FAILED && entries != MAP_FAILED;
-}
-
-static struct io_uring_sqe *entry(int operation, int fd, const void *address, unsigned length)
-{
-	struct io_uring_sqe *made = &entries[tail % DEPTH];
-
-	memset(made, 0, sizeof(*made));
-	made->opcode = operation;
-	made->fd = fd;
-	made->addr = (unsigned long)address;
-	made->len = length;
-	AT(submissions, params.sq_off.array)[tail % DEPTH] = tail % DEPTH;
-	tail++;
-	return made;
-}
-
-// Submits what was made and waits for as many completions, which it takes; the last one's result.
-static int run(unsigned count, unsigned awaited)
-{
-	unsigned *head = AT(completions, params.cq_off.head), mask = *AT(completions, params.cq_off.ring_mask);
-	struct io_uring_cqe *results = (struct io_uring_cqe *)(completions + params.cq_off.cqes);
-	int result = 0;
-
-	__atomic_store_n(AT(submissions, params.sq_off.tail), tail, __ATOMIC_RELEASE);
-	syscall(SYS_io_uring_enter, ring, count, awaited,
-		IORING_ENTER_GETEVENTS | (params.flags & IORING_SETUP_SQPOLL ? IORING_ENTER_SQ_WAKEUP : 0), 0, 0);
-	while (awaited && *head != __atomic_load_n(AT(completions, params.cq_off.tail), __ATOMIC_ACQUIRE)) {
-		result = results[*head & mask].res;
-		__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
-	}
-	return result;
-}
 
 static void opens(int directory)
 {
@@ -127,6 +72,62 @@ static void reads_and_writes(int directory)
 	}
 }
 
+// An operation on names; `address` is the first one's, `second` that of the second one or of statx's buffer.
+static int named(int operation, int fd, const void *address, int length, const void *second, int flags)
+{
+	struct io_uring_sqe *made = entry(operation, fd, address, length);
+
+	made->off = (unsigned long)second;
+	made->unlink_flags = flags;
+	return run(1, 1);
+}
+
+static void others(int directory)
+{
+	static char status[512];
+	int file = open("synced", O_CREAT | O_RDWR, 0600), pipes[2];
+
+	pipe(pipes);
+	for (int n = 0; n < 31; n++) {
+		entry(IORING_OP_STATX, directory, "synced", 0)->off = (unsigned long)status;
+		entries[(tail - 1) % DEPTH].flags = n % 2 ? IOSQE_ASYNC : 0;
+		run(1, 1);
+	}
+	for (int n = 0; n < 13; n++)
+		named(IORING_OP_STATX, AT_FDCWD, "/nonsense/absent", 0, status, 0);
+	for (int n = 0; n < 7; n++)
+		named(IORING_OP_STATX, AT_FDCWD, (char *)1, 0, status, 0);
+	for (int n = 0; n < 5; n++)
+		named(IORING_OP_STATX, file, "", 0, status, AT_EMPTY_PATH);
+	for (int n = 0; n < 3; n++) {
+		named(IORING_OP_MKDIRAT, directory, "folder", 0700, NULL, 0);
+		named(IORING_OP_SYMLINKAT, directory, "anywhere", 0, "folder/symbolic", 0);
+		named(IORING_OP_LINKAT, AT_FDCWD, "synced", directory, "folder/hard", 0);
+		named(IORING_OP_RENAMEAT, directory, "folder/hard", AT_FDCWD, "moved", 0);
+		named(IORING_OP_UNLINKAT, AT_FDCWD, "moved", 0, NULL, 0);
+		named(IORING_OP_UNLINKAT, directory, "folder/symbolic", 0, NULL, 0);
+		named(IORING_OP_UNLINKAT, directory, "folder", 0, NULL, AT_REMOVEDIR);
+	}
+	for (int n = 0; n < 17; n++) {
+		entry(IORING_OP_FSYNC, file, NULL, 0);
+		run(1, 1);
+	}
+	for (int n = 0; n < 11; n++) {
+		entry(IORING_OP_FSYNC, file, NULL, 0)->fsync_flags = IORING_FSYNC_DATASYNC;
+		run(1, 1);
+	}
+	for (int n = 0; n < 2; n++) {
+		entry(IORING_OP_FSYNC, pipes[0], NULL, 0);
+		run(1, 1);
+		entry(IORING_OP_FSYNC, 999, NULL, 0);
+		run(1, 1);
+	}
+	entry(IORING_OP_SYNC_FILE_RANGE, file, NULL, 0);
+	run(1, 1);
+	entry(OP_FTRUNCATE, file, NULL, 0)->off = 5;
+	run(1, 1);
+}
+
 static void without_completions(void)
 {
 	for (int n = 0; n < 3; n++)
@@ -147,5 +148,7 @@ int main(int argc, char **argv)
 	reads_and_writes(directory);
 	if (argc > 2 && !strcmp(argv[2], "skip"))
 		without_completions();
+	if (argc > 2 && !strcmp(argv[2], "others"))
+		others(directory);
 	return 0;
 }
