@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,31 @@ def test_a_summary_counts_connects_that_send_nothing(record: Record, tmp_path: P
         connected = told["connected"] if row["port"] == told["port"] else 0
         assert row["pid"] == told["pid"]
         assert row["begun"] == row["failed"] + connected
+
+
+def test_connects_by_io_uring_and_by_sends(
+    record: Record, workload: Callable[[str], str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A connect that io_uring or a send with MSG_FASTOPEN makes has one row, with its error and its process, whether it
+    fails before its first packet or after it, in the process or in a worker."""
+    recording = record("net", [workload("connects")])
+    if recording.status == 2:
+        pytest.skip("this kernel has no io_uring for this user")
+    port, closed = map(int, capfd.readouterr().out.split())
+    rows = [row for row in recording.rows("connection") if row["direction"] == "outgoing"]
+    failed = [row for row in rows if row["ended"] == "connect_failed"]
+    nowhere = "127.255.255.255"
+    assert Counter((row["remote"], row["remote_port"], row["error"]) for row in failed) == {
+        (nowhere, 1009, -errno.ENETUNREACH): 6,
+        ("127.0.0.1", closed, -errno.ECONNREFUSED): 4,
+        ("127.0.0.1", port, -errno.EADDRNOTAVAIL): 2 + 3,
+        (nowhere, 1013, -errno.ENETUNREACH): 7 + 3,
+    }
+    assert Counter(row["remote_port"] for row in rows if row not in failed) == {port: 1 + 2}
+    assert {row["pid"] for row in failed} == {recording.pid}
+    assert {row["comm"] for row in failed} == {"connects", f"iou-wrk-{recording.pid}"}
+    account = recording.accounts["connection"]
+    assert (account.emitted, account.lost, account.incomplete) == (recording.count("connection"), {}, 0)
 
 
 def test_asking_about_a_connect_is_none(record: Record, tmp_path: Path) -> None:

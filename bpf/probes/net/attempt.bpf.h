@@ -6,6 +6,9 @@
 #ifndef SCOPE_NET_ATTEMPT_BPF_H
 #define SCOPE_NET_ATTEMPT_BPF_H
 
+#include "calls_to_connect.bpf.h"
+
+#define IOSQE_FIXED_FILE 1 /* include/uapi/linux/io_uring.h */
 #define AF_UNSPEC 0
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
@@ -18,9 +21,11 @@ enum net_attempt_state {
 	ATTEMPT_UNSENT, /* it was, but no SYN left */
 };
 
-/* What a thread that is in connect() does there. */
+/* What becomes of a connect that a thread is in, or that it has submitted to io_uring. */
 struct net_attempt {
+	struct scope_identity whose;
 	__u64 began_ns;
+	__u64 request; /* address of io_uring's request; 0: a call */
 	struct sock *sk;
 	__u64 connection;	       /* the socket's cookie; 0: it has none */
 	const struct sockaddr *remote; /* in user memory */
@@ -28,6 +33,7 @@ struct net_attempt {
 	__s32 fd;
 	enum net_attempt_state state;
 	struct net_ends ends;
+	struct net_ends asked; /* of io_uring: where to, as it was submitted */
 };
 
 struct {
@@ -37,12 +43,25 @@ struct {
 	__type(value, struct net_attempt);
 } attempts SEC(".maps");
 
-/* The attempt of the running thread, if it is this socket's. */
+/* Those of io_uring, by address of the socket: another thread may work on the request. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct net_attempt);
+} ring_attempts SEC(".maps");
+
+/* The attempt of the running thread or of io_uring, if it is this socket's. */
 static __always_inline struct net_attempt *attempt_of(struct sock *sk, enum net_attempt_state state)
 {
 	struct net_attempt *attempt = bpf_task_storage_get(&attempts, bpf_get_current_task_btf(), 0, 0);
+	__u64 key = (__u64)sk;
 
-	return attempt && attempt->sk == sk && attempt->state == state ? attempt : NULL;
+	if (attempt && attempt->sk == sk && attempt->state == state)
+		return attempt;
+	attempt = bpf_map_lookup_elem(&ring_attempts, &key);
+	return attempt && attempt->state == state ? attempt : NULL;
 }
 
 static __always_inline void note_syn_sent(struct sock *sk)
@@ -86,33 +105,6 @@ static __always_inline struct sock *socket_to_connect(struct task_struct *task, 
 	return is_tcp_of(BPF_CORE_READ(sk, sk_protocol), BPF_CORE_READ(sk, __sk_common.skc_family)) ? sk : NULL;
 }
 
-/*
- * Failed connects are only visible in the calls themselves. These tracepoints run only for connects, unlike sys_enter.
- * They miss those of io_uring and of 32-bit processes, and those that sendto() makes with MSG_FASTOPEN.
- */
-SEC("tracepoint/syscalls/sys_enter_connect")
-int net_connect_enter(struct trace_event_raw_sys_enter *call)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct sock *sk = socket_to_connect(task, call->args[0]);
-	struct net_attempt *attempt;
-
-	if (!sk || !scope_passes(task))
-		return 0;
-	attempt = bpf_task_storage_get(&attempts, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!attempt) {
-		count_lost();
-		return 0;
-	}
-	attempt->began_ns = bpf_ktime_get_boot_ns();
-	attempt->sk = sk;
-	attempt->fd = call->args[0];
-	attempt->remote = (void *)call->args[1];
-	attempt->remote_bytes = call->args[2];
-	attempt->state = ATTEMPT_BEGUN;
-	return 0;
-}
-
 /* False: the memory cannot be read, so the row lacks its peer. */
 static __always_inline bool read_user(void *to, __u32 bytes, const void *from)
 {
@@ -122,12 +114,10 @@ static __always_inline bool read_user(void *to, __u32 bytes, const void *from)
 	return false;
 }
 
-/* Reads the socket that could not be connected. Another thread may have closed it meanwhile: the row lacks it then. */
-static __always_inline void read_socket(struct net_attempt *attempt, struct task_struct *task)
+/* Reads the socket that could not be connected. NULL: another thread has closed it meanwhile, and the row lacks it. */
+static __always_inline void read_socket(struct net_attempt *attempt, struct sock *sk)
 {
-	struct sock *sk = socket_to_connect(task, attempt->fd);
-
-	if (sk == attempt->sk) {
+	if (sk) {
 		attempt->connection = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
 		fill_ends(&attempt->ends, sk);
 		return;
@@ -138,9 +128,8 @@ static __always_inline void read_socket(struct net_attempt *attempt, struct task
 }
 
 /* Reads where to the call was to connect, as far as it said so. False: it was to disconnect. */
-static __always_inline bool read_remote(struct net_attempt *attempt)
+static __always_inline bool read_remote(struct net_attempt *attempt, struct net_ends *ends)
 {
-	struct net_ends *ends = &attempt->ends;
 	struct sockaddr_in6 six = {};
 	struct sockaddr_in four = {};
 	__u16 family = 0;
@@ -160,10 +149,10 @@ static __always_inline bool read_remote(struct net_attempt *attempt)
 	return family != AF_UNSPEC;
 }
 
-static __always_inline void emit_attempt(const struct net_attempt *attempt, struct task_struct *task, __s32 error)
+static __always_inline void emit_attempt(const struct net_attempt *attempt, __s32 error)
 {
 	__u64 now_ns = bpf_ktime_get_boot_ns();
-	struct connection_event *event = scope_reserve(task, stream_connection, now_ns, sizeof(*event));
+	struct connection_event *event = scope_reserve_for(&attempt->whose, stream_connection, now_ns, sizeof(*event));
 
 	if (!event)
 		return;
@@ -180,7 +169,7 @@ static __always_inline void emit_attempt(const struct net_attempt *attempt, stru
 	scope_submit(event, stream_connection, sizeof(*event));
 }
 
-static __always_inline void summarize_attempt(const struct net_attempt *attempt, struct task_struct *task)
+static __always_inline void summarize_attempt(const struct net_attempt *attempt)
 {
 	struct connection_summary_key key = {
 		.remote = attempt->ends.remote,
@@ -189,11 +178,11 @@ static __always_inline void summarize_attempt(const struct net_attempt *attempt,
 	};
 	struct connection_summary_value *value;
 
-	key.process.start_ns = task_start_ns(task);
-	key.process.cgroup_id = task_cgroup_id(task);
-	key.process.pid = task->tgid;
-	key.process.uid = task->cred->uid.val;
-	copy_comm(key.process.comm, task);
+	key.process.start_ns = attempt->whose.start_ns;
+	key.process.cgroup_id = attempt->whose.cgroup_id;
+	key.process.pid = attempt->whose.pid;
+	key.process.uid = attempt->whose.uid;
+	__builtin_memcpy(key.process.comm, attempt->whose.comm, SCOPE_COMM_SIZE);
 	value = connection_summary_slot(&key);
 	if (!value)
 		return;
@@ -202,28 +191,159 @@ static __always_inline void summarize_attempt(const struct net_attempt *attempt,
 	__sync_fetch_and_add(&value->failed, 1);
 }
 
-SEC("tracepoint/syscalls/sys_exit_connect")
-int net_connect_exit(struct trace_event_raw_sys_exit *call)
+static __always_inline void tell_attempt(const struct net_attempt *attempt, __s32 error)
+{
+	if (scope_summarize)
+		summarize_attempt(attempt);
+	else
+		emit_attempt(attempt, error);
+}
+
+static __always_inline void begin_attempt(struct task_struct *task, const struct net_call *call)
+{
+	struct sock *sk = socket_to_connect(task, call->fd);
+	struct net_attempt *attempt;
+
+	if (!sk || !scope_passes(task))
+		return;
+	attempt = bpf_task_storage_get(&attempts, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!attempt) {
+		count_lost();
+		return;
+	}
+	fill_identity(&attempt->whose, task);
+	attempt->began_ns = bpf_ktime_get_boot_ns();
+	attempt->sk = sk;
+	attempt->fd = call->fd;
+	attempt->remote = (void *)call->remote;
+	attempt->remote_bytes = call->remote_bytes;
+	attempt->state = ATTEMPT_BEGUN;
+}
+
+/*
+ * Failed connects are only visible in the calls themselves: connect(), and sendto() and sendmsg() with MSG_FASTOPEN.
+ * The raw tracepoints see 32-bit ones, too, and cost other calls a comparison. They miss sendmmsg() with MSG_FASTOPEN.
+ */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(net_connect_enter, struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct net_attempt *attempt = bpf_task_storage_get(&attempts, task, 0, 0);
-	enum net_attempt_state state;
+	struct net_call call = {};
 
+	if (read_call(&call, regs, nr, is_compat(task)))
+		begin_attempt(task, &call);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(net_connect_exit, struct pt_regs *regs, long ret)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	enum net_attempt_state state;
+	struct net_attempt *attempt;
+	struct sock *sk;
+
+	if (!may_connect(syscall_number(regs), is_compat(task)))
+		return 0;
+	attempt = bpf_task_storage_get(&attempts, task, 0, 0);
 	if (!attempt)
 		return 0;
 	state = attempt->state;
 	attempt->state = ATTEMPT_NONE;
-	if (call->ret >= 0 || state == ATTEMPT_NONE || state == ATTEMPT_SENDS)
+	if (ret >= 0 || state == ATTEMPT_NONE || state == ATTEMPT_SENDS)
 		return 0;
 	if (state == ATTEMPT_BEGUN) {
-		read_socket(attempt, task);
-		if (!read_remote(attempt))
+		sk = socket_to_connect(task, attempt->fd);
+		read_socket(attempt, sk == attempt->sk ? sk : NULL);
+		if (!read_remote(attempt, &attempt->ends))
 			return 0;
 	}
-	if (scope_summarize)
-		summarize_attempt(attempt, task);
+	tell_attempt(attempt, ret);
+	return 0;
+}
+
+static const struct net_attempt no_attempt;
+
+static __always_inline void submit_connect(struct io_kiocb *request)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct io_connect *connect = (void *)request;
+	struct net_attempt *attempt;
+	struct sock *sk;
+	__u64 key;
+
+	if (BPF_CORE_READ(request, opcode) != IORING_OP_CONNECT || BPF_CORE_READ(request, flags) & IOSQE_FIXED_FILE)
+		return;
+	sk = socket_to_connect(task, BPF_CORE_READ(request, cqe.fd));
+	if (!sk || !scope_passes(task))
+		return;
+	key = (__u64)sk;
+	bpf_map_update_elem(&ring_attempts, &key, &no_attempt, BPF_ANY);
+	attempt = bpf_map_lookup_elem(&ring_attempts, &key);
+	if (!attempt) {
+		count_lost();
+		return;
+	}
+	fill_identity(&attempt->whose, task);
+	attempt->began_ns = bpf_ktime_get_boot_ns();
+	attempt->request = (__u64)request;
+	attempt->sk = sk;
+	attempt->remote = BPF_CORE_READ(connect, addr);
+	attempt->remote_bytes = BPF_CORE_READ(connect, addr_len);
+	if (!read_remote(attempt, &attempt->asked))
+		bpf_map_delete_elem(&ring_attempts, &key);
 	else
-		emit_attempt(attempt, task, call->ret);
+		attempt->state = ATTEMPT_BEGUN;
+}
+
+/* Connects of io_uring. They miss those of a registered file, see IOSQE_FIXED_FILE. */
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(net_connect_submit, struct io_kiocb *request)
+{
+	submit_connect(request);
+	return 0;
+}
+
+/* Its name before 6.5. */
+SEC("tp_btf/io_uring_submit_sqe")
+int BPF_PROG(net_connect_submit_sqe, struct io_kiocb *request)
+{
+	submit_connect(request);
+	return 0;
+}
+
+/* The result is read from the request: the tracepoint's other arguments differ between kernels. */
+SEC("tp_btf/io_uring_complete")
+int BPF_PROG(net_connect_complete, void *ring, struct io_kiocb *request)
+{
+	struct net_attempt *attempt;
+	struct socket *socket;
+	struct file *file;
+	struct sock *sk;
+	__s32 ret;
+	__u64 key;
+
+	if (!request || BPF_CORE_READ(request, opcode) != IORING_OP_CONNECT)
+		return 0;
+	file = BPF_CORE_READ(request, file);
+	if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return 0;
+	socket = BPF_CORE_READ(file, private_data);
+	sk = BPF_CORE_READ(socket, sk);
+	key = (__u64)sk;
+	attempt = bpf_map_lookup_elem(&ring_attempts, &key);
+	if (!attempt || attempt->request != (__u64)request)
+		return 0;
+	ret = BPF_CORE_READ(request, cqe.res);
+	if (ret < 0 && attempt->state != ATTEMPT_SENDS) {
+		if (attempt->state == ATTEMPT_BEGUN) {
+			read_socket(attempt, sk);
+			attempt->ends.remote = attempt->asked.remote;
+			attempt->ends.remote_port = attempt->asked.remote_port;
+		}
+		tell_attempt(attempt, ret);
+	}
+	bpf_map_delete_elem(&ring_attempts, &key);
 	return 0;
 }
 

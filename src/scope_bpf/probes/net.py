@@ -45,17 +45,18 @@ GUIDE = Guide(
         "pid and comm are those of the process that sent or received last; without any, of the one that connected or "
         "closed. What an interrupt handles belongs to it, too. `users` counts the processes that used the connection; "
         "`connection_user` names them.",
-        "A connect that fails before a packet is sent has a row, too: for lack of a route or of a free port, or since "
-        "something forbids it. Its `remote` is what the program asked for, its `local` 0.0.0.0 or :: unless one was "
-        "chosen before, and `lifetime_ns` is the duration of the call.",
+        "A connect that fails before a packet is sent has a row, too, also by io_uring or MSG_FASTOPEN: for lack of a "
+        "route or of a free port, or since something forbids it. Its `remote` is what the program asked for, its "
+        "`local` 0.0.0.0 or :: unless one was chosen before, and `lifetime_ns` is the duration of the call.",
         "Bytes are those of the program, without headers, retransmissions and FINs.",
         "`connection` is the socket's cookie, which `ss --extended` prints as `sk`.",
     ),
     limits=(
-        "Connects that fail before a packet is sent have no row if io_uring or a 32-bit process made them, or if the "
-        "host has no tracefs. If sendto() made them, with MSG_FASTOPEN, they have a row without error, or none.",
-        "While the tracepoints of connect() are on, every call of every process takes longer, connect or not: 62 ns on "
-        "a virtual machine of two cores.",
+        "Connects that fail before a packet is sent have no row, or one without an error, if io_uring made them with a "
+        "registered file (IOSQE_FIXED_FILE) or before Linux 6.0, or if sendmmsg() did with MSG_FASTOPEN.",
+        "While the probe runs, every call of every process takes longer, connect or not, as with all probes of calls.",
+        "A connection that a worker of io_uring made has the worker's name as `comm` until another thread sends or "
+        "receives: `iou-wrk-` and the pid.",
         "Before Linux 6.3, a process that accepts a connection is unknown until it receives or closes.",
         "Sockets in TIME_WAIT have no process any more: a connection ends when it gets there.",
         "Of connections that existed before the trace, only what happens in the trace is counted.",
@@ -78,13 +79,19 @@ _PROGRAMS = (
     "net_packet",
     "net_reset_received",
     "net_reset_sent",
+    "net_connect_exit",
+    "net_connect_enter",
 )
 _USES = {
-    "tp_btf: inet_sock_set_state, sock_send_length, sock_recv_length, tcp_*": ("net_send", "net_receive"),
-    "tp_btf: inet_sock_set_state, tcp_*": ("net_received",),
+    "tp_btf: sys_enter, sys_exit, inet_sock_set_state, sock_send_length, sock_recv_length, tcp_*": (
+        "net_send",
+        "net_receive",
+    ),
+    "tp_btf: sys_enter, sys_exit, inet_sock_set_state, tcp_*": ("net_received",),
 }
-_CONNECTS = {
-    "; tracepoint: sys_enter_connect, sys_exit_connect": ("net_connect_exit", "net_connect_enter"),
+_CONNECTS = {  # those of io_uring; the tracepoint's name since 6.5, and before
+    ", io_uring_complete, io_uring_submit_req": ("net_connect_complete", "net_connect_submit"),
+    ", io_uring_complete, io_uring_submit_sqe": ("net_connect_complete", "net_connect_submit_sqe"),
     "": (),
 }
 
