@@ -157,7 +157,7 @@ quick: lint types tracefs ## run lint, types, unit tests, a probe of each kind a
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not alone" $(QUICK) tests/unit
 
 .PHONY: chaos
-chaos: build tracefs ## run SCHEDULES=25 random schedules of faults on a whole stack, or repeat SEED=N (as root)
+chaos: build tracefs ## run SCHEDULES=25 random schedules of faults, every third over a fleet, or repeat SEED=N (as root)
 	@deploy/install-packages.sh test
 	@$(if $(SEED),SEED=$(SEED),SCHEDULES=$(or $(SCHEDULES),25)) $(BIN)/python -m pytest tests/chaos
 

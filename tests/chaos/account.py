@@ -150,7 +150,7 @@ def open_files(world: World) -> Counter[tuple[str, str]]:
     """
     tcp = {line.split()[9] for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()}
     found: Counter[tuple[str, str]] = Counter()
-    for part in (world.server, world.agent):
+    for part in world.parts:
         for entry in Path(f"/proc/{part.pid}/fd").iterdir():
             with suppress(FileNotFoundError):  # it was closed meanwhile
                 kind = str(entry.readlink())

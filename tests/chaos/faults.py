@@ -55,8 +55,12 @@ class Fault(ABC):
 class KillPart(Fault):
     """A daemon gets kill -9, and is restarted later."""
 
+    def __init__(self, world: World, chance: random.Random) -> None:
+        super().__init__(world, chance)
+        self._server = chance.choice(world.servers)
+
     def part(self) -> Part:
-        return self.world.server
+        return self._server
 
     def strike(self) -> None:
         self.part().kill()
@@ -97,16 +101,16 @@ class KillUp(KillAgent):
 
     def strike(self) -> None:
         self.world.agent.send(signal.SIGTERM)
-        self.world.server.send(signal.SIGTERM)
+        self._server.send(signal.SIGTERM)
         if pid := self.world.postgres.pid:
             os.kill(pid, signal.SIGINT)
 
     def mend(self) -> None:
         self.world.agent.kill()
-        self.world.server.kill()
+        self._server.kill()
         self.world.postgres.stop(immediate=True)
         self.world.start_postgres()
-        self.world.server.start()
+        self._server.start()
         self.world.agent.start()
 
 
@@ -122,8 +126,8 @@ class UpgradeServer(RestartServer):
     """The server restarts as a newer version than its agent."""
 
     def mend(self) -> None:
-        self.world.server.newer = True
-        self.world.server.start()
+        self._server.newer = True
+        self._server.start()
 
 
 class StopServer(KillServer):
@@ -355,11 +359,8 @@ class DropDays(Fault):
         self._over.set()
 
 
-class StepServerClock(Fault):
+class StepServerClock(KillPart):
     """The server's wall clock jumps, and is corrected later."""
-
-    def part(self) -> Part:
-        return self.world.server
 
     def strike(self) -> None:
         day = 86_400
@@ -376,7 +377,7 @@ class StepAgentClock(StepServerClock):
         return self.world.agent
 
 
-class RestartAtWrongTime(Fault):
+class RestartAtWrongTime(KillPart):
     """The clocks of server and agent are hours wrong when the server restarts; it restarts again with right clocks."""
 
     def strike(self) -> None:
@@ -386,10 +387,10 @@ class RestartAtWrongTime(Fault):
         self._step(0)
 
     def _step(self, seconds: int) -> None:
-        for part in (self.world.server, self.world.agent):
+        for part in (self._server, self.world.agent):
             part.step_clock(seconds)
-        self.world.server.kill()
-        self.world.server.start()
+        self._server.kill()
+        self._server.start()
 
 
 FAULTS: tuple[Callable[[World, random.Random], Fault], ...] = (

@@ -1,9 +1,13 @@
 """Seeded schedules of faults over a real stack under known loads; afterwards every event is accounted for.
 
+Every third schedule is of the deployed form, with several servers, where control has to be back soon after each fault.
+The environment's SLOWNESS, 4 by default, is by how much the machine may be slower than one that does nothing else.
+
 `make chaos SCHEDULES=500` plays 500 schedules; `make chaos SEED=N` repeats schedule N. A failure prints its schedule.
 """
 
 import os
+import random
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from tests.chaos import account
+from tests.chaos.control import MOST_S, Control
+from tests.chaos.deployed import Deployed
 from tests.chaos.schedule import plan, play
 from tests.chaos.world import World
 from tests.integration.server.tables import migrated
@@ -19,10 +25,12 @@ from tests.probes.cuda_programs import StandIn
 
 from scope_server.store.postgres import PrivatePostgres
 
+REPLICABLE = {"fsync": "off", "wal_level": "replica", "max_wal_senders": "4"}
 SCHEDULES = int(os.environ.get("SCHEDULES", "25"))
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(1, SCHEDULES + 1)
 HERE = Path(__file__).parent
 MOST_MB = 400.0
+DEPLOYED_EVERY = 3
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +51,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cluster() -> Iterator[Path]:
     """The folder of a stopped PostgreSQL with the schema. Its path is short, because sockets need one."""
     with tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm") as folder:
-        with PrivatePostgres(Path(folder) / "p", {"fsync": "off"}) as postgres:
+        with PrivatePostgres(Path(folder) / "p", REPLICABLE) as postgres:
             migrated(postgres.conninfo())
             postgres.stop()
         yield Path(folder) / "p"
@@ -58,26 +66,31 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_event_is_accounted_for(seed: int, programs: Path, cluster: Path, folder: Path) -> None:
+def test_every_event_is_accounted_for(
+    seed: int, programs: Path, cluster: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In every run, emitted = stored + lost + left out, and no row is duplicated or wrong. Nothing stays attached.
 
     If no fault ended the agent, every call, allocation and exec of the loads was emitted.
     """
     before = unheld()
-    with World(folder, programs, cluster) as world:
+    deployed = seed % DEPLOYED_EVERY == 0
+    chance = random.Random(seed)
+    with Deployed(folder, programs, cluster, chance) if deployed else World(folder, programs, cluster) as world:
         try:
-            _play(world, seed)
+            _play(world, seed, capsys)
             installation = (folder / "a" / "installation-id").read_text().strip()
         except BaseException as error:
             error.add_note(f"seed {seed}:\n" + "\n".join(world.log))
-            error.add_note(f"server: {world.server.said()}\nagent: {world.agent.said()}")
+            for part in world.parts:
+                error.add_note(f"{part.name}: {part.said()}")
             raise
     assert not account.processes_of(folder)
     assert left_behind(before) == set()
     assert not pins_of(installation)
 
 
-def _play(world: World, seed: int) -> None:
+def _play(world: World, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     idle = account.open_files(world)
     loads = [world.start_load("load", 1000, 20, 50), world.start_load("load", 20_000, 1000, 10)]
     stacks = world.start_load("allocations", 2000, 7)
@@ -90,10 +103,18 @@ def _play(world: World, seed: int) -> None:
     planned = plan(world, seed)
     for load in world.loads:
         load.go()
-    play(world, planned)
+    if isinstance(world, Deployed):
+        with Control(world.asker()) as control:
+            changes = play(world, planned)
+        kinds = ", ".join(type(one.fault).__name__ for one in planned)
+        with capsys.disabled():
+            print(f"\nseed {seed}: {kinds}: control answered within {control.away_s(changes):.1f} s")
+        assert control.away_s(changes) < MOST_S
+    else:
+        play(world, planned)
     for load in world.loads:
         load.end()
-    for part in (world.server, world.agent):
+    for part in world.parts:
         assert not part.ended_badly, part.ended_badly
     for task in tasks:
         world.eventually(lambda task=task: _stopped(world, task), "a task stops")
@@ -108,7 +129,7 @@ def _play(world: World, seed: int) -> None:
     account.check_left_out(world, filtered, lived_on)
     account.check_allocations(world, stacks, lived_on)
     assert not account.left_open(world, idle)
-    for part in (world.server, world.agent):
+    for part in world.parts:
         assert account.resident_mb(part.pid) < MOST_MB
         part.terminate()
 

@@ -1,4 +1,7 @@
-"""A whole stack for fault injection: PostgreSQL, server, proxy and agent, and loads that count their events."""
+"""A whole stack for fault injection: PostgreSQL, server, proxy and agent, and loads that count their events.
+
+`deployed` has the same with several servers.
+"""
 
 import os
 import shutil
@@ -27,13 +30,17 @@ PATIENCE_S = 180.0  # timeout of every wait; not a speed limit
 
 
 class Part:
-    """One `scope` daemon in a process of its own; its output goes to a log."""
+    """One `scope` daemon in a process of its own; its output goes to a log.
 
-    def __init__(self, name: str, arguments: list[str], folder: Path, library: Path) -> None:
-        self.name = name
+    Args:
+        label: the name of its files; without one, that of the daemon.
+    """
+
+    def __init__(self, name: str, arguments: list[str], folder: Path, library: Path, label: str = "") -> None:
+        self.name, self._label = name, label or name
         self.newer = False
         self._arguments, self._folder, self._library = arguments, folder, library
-        self._clock = folder / f"{name}.clock"
+        self._clock = folder / f"{self._label}.clock"
         self.step_clock(0)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -44,7 +51,7 @@ class Part:
         environment = {**os.environ, "LD_PRELOAD": str(self._library), "CHAOS_CLOCK": str(self._clock)}
         paths = [*([str(HERE / "newer")] if self.newer else []), *os.environ.get("PYTHONPATH", "").split(":")]
         environment |= {"SCOPE_LOG": "INFO", "PYTHONPATH": ":".join(filter(None, paths))}
-        with (self._folder / f"{self.name}.log").open("ab") as log:
+        with (self._folder / f"{self._label}.log").open("ab") as log:
             command = [sys.executable, "-X", "faulthandler", "-m", "scope_cli.main", self.name, *self._arguments]
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
@@ -100,7 +107,7 @@ class Part:
 
     def said(self) -> str:
         """The end of the daemon's log."""
-        return (self._folder / f"{self.name}.log").read_text(errors="replace")[-2000:]
+        return (self._folder / f"{self._label}.log").read_text(errors="replace")[-2000:]
 
 
 class Load:
@@ -146,11 +153,14 @@ class World:
 
     Attributes:
         database_disk, spool_disk: separate file systems, small enough to be filled.
+        servers: of which only the deployed form has several.
+        client: asks them.
     """
 
     def __init__(self, folder: Path, programs: Path, cluster: Path) -> None:
         self.folder, self._programs, self._cluster = folder, programs, cluster
-        self._cleanup = ExitStack()
+        self.library = programs / "clock.so"
+        self.cleanup = ExitStack()
         self._parts: list[Part] = []
         self.loads: list[Load] = []
         self.log: list[str] = []
@@ -159,74 +169,108 @@ class World:
         try:
             self._start()
         except BaseException:
-            self._cleanup.close()
+            self.cleanup.close()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._cleanup.close()
+        self.cleanup.close()
 
     def _start(self) -> None:
-        self.database_disk, self.spool_disk = self._disk("d", 768), self._disk("a", 48)
-        (directory := self.database_disk / "p").mkdir(mode=0o700)
-        shutil.copytree(self._cluster / "data", directory / "data")
-        self.postgres = PrivatePostgres(directory)
+        self.database_disk, self.spool_disk = self.disk("d", 768), self.disk("a", 48)
+        self.cleanup.callback(self._end_postgres)
+        self.start_primary()
+        ingest, enrol = self.start_servers()
+        self.proxy = Proxy(ingest)
+        self.cleanup.callback(self.proxy.close)
+        self.eventually(lambda: self.client.get("health"), "the server is healthy")
+        token = self.client.post("join-tokens")["token"]
+        own = ["--control", f"127.0.0.1:{free_port()}", "--metrics", f"127.0.0.1:{free_port()}"]
+        words = ["--state-dir", str(self.spool_disk), "--server", f"127.0.0.1:{self.proxy.port}", *own]
+        words += ["--join", f"127.0.0.1:{enrol}", "--token", token]
+        words += ["--spool-bytes", str(32 << 20), "--exclude-pid", str(os.getpid()), *UNEXAMINED]
+        self.agent = Part("agentd", words, self.folder, self.library)
+        self.begin(self.agent)
+        self.eventually(self._attends, "the agent attends")
+
+    def _attends(self) -> bool:
+        return [node["connected"] for node in self.client.get("nodes")["nodes"]] == [True]
+
+    def start_primary(self) -> None:
+        """Starts PostgreSQL."""
+        self.postgres = self.copied(self.database_disk / "p")
         self.postgres.start()
-        self._cleanup.callback(self._end_postgres)
-        library = self._programs / "clock.so"
-        http, ingest, enrol, control, metrics = (free_port() for _ in range(5))
+
+    def start_servers(self) -> tuple[int, int]:
+        """Starts the servers; returns the ports to which agents connect, and at which they join."""
+        http, ingest, enrol = (free_port() for _ in range(3))
         state = self.folder / "s"
         addresses = ["--http", f"127.0.0.1:{http}", "--ingest", f"127.0.0.1:{ingest}"]
         addresses += ["--enrol", f"127.0.0.1:{enrol}"]
         words = ["--state-dir", str(state), "--database", self.postgres.conninfo(), *addresses]
-        self.server = Part("server", words, self.folder, library)
-        self._begin(self.server)
+        self.servers = [Part("server", words, self.folder, self.library)]
+        self.begin(self.servers[0])
         self.eventually((state / "api.sock").exists, "the server listens")
-        self.proxy = Proxy(ingest)
-        self._cleanup.callback(self.proxy.close)
         self.client = Client(Access(f"http://127.0.0.1:{http}", socket=str(state / "api.sock")))
-        self.eventually(lambda: self.client.get("health"), "the server is healthy")
-        token = self.client.post("join-tokens")["token"]
-        own = ["--control", f"127.0.0.1:{control}", "--metrics", f"127.0.0.1:{metrics}"]
-        words = ["--state-dir", str(self.spool_disk), "--server", f"127.0.0.1:{self.proxy.port}", *own]
-        words += ["--join", f"127.0.0.1:{enrol}", "--token", token]
-        words += ["--spool-bytes", str(32 << 20), "--exclude-pid", str(os.getpid()), *UNEXAMINED]
-        self.agent = Part("agentd", words, self.folder, library)
-        self._begin(self.agent)
-        self.eventually(lambda: self.client.get("server")["agents"] == 1, "the agent attends")
+        return ingest, enrol
 
-    def _begin(self, part: Part) -> None:
+    def copied(self, directory: Path, settings: dict[str, str] | None = None) -> PrivatePostgres:
+        """A stopped PostgreSQL in a new directory, with the schema."""
+        directory.mkdir(mode=0o700)
+        shutil.copytree(self._cluster / "data", directory / "data")
+        return PrivatePostgres(directory, settings)
+
+    @property
+    def parts(self) -> list[Part]:
+        """All daemons."""
+        return [*self.servers, self.agent]
+
+    def repair(self) -> None:
+        """Starts what does not run, and ends all faults of the network."""
+        self.proxy.heal()
+        self.start_postgres()
+        for part in self.parts:
+            part.start()
+
+    def begin(self, part: Part) -> None:
+        """Starts a daemon, which ends with this."""
         self._parts.append(part)
-        self._cleanup.callback(part.kill)
+        self.cleanup.callback(part.kill)
         part.start()
 
-    def _disk(self, name: str, megabytes: int) -> Path:
+    def disk(self, name: str, megabytes: int) -> Path:
+        """A new file system of this size."""
         path = self.folder / name
         path.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", path], check=True)
-        self._cleanup.callback(lambda: subprocess.run(["umount", "-l", path], check=False))
+        self.cleanup.callback(lambda: subprocess.run(["umount", "-l", path], check=False))
         return path
 
     def start_postgres(self) -> None:
         """Starts PostgreSQL if it has ended, as `scope up` would. PostgreSQL may end by itself on a full disk."""
+        self.start_postgres_of(self.postgres)
+
+    def start_postgres_of(self, postgres: PrivatePostgres) -> None:
+        """The same, of one of several."""
         deadline = time.monotonic() + PATIENCE_S
-        while self.postgres.pid is None:
+        while postgres.pid is None:
             try:
-                self.postgres.stop(immediate=True)
-                self.postgres.start()
+                postgres.stop(immediate=True)
+                postgres.start()
             except PostgresError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
 
     def _end_postgres(self) -> None:
-        self.postgres.stop(immediate=True)
+        if hasattr(self, "postgres"):
+            self.postgres.stop(immediate=True)
 
     def start_load(self, program: str, *words: int) -> Load:
         """Starts a load, which waits for `go`."""
         load = Load(self._programs / program, *words)
         self.loads.append(load)
-        self._cleanup.callback(load.end)
+        self.cleanup.callback(load.end)
         return load
 
     def start_task(self, probe: str, pid: int, where: str | None = None, **options: Any) -> str:

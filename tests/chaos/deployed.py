@@ -1,0 +1,115 @@
+"""The deployed form of the stack: nginx before two servers, Redis between them, and PostgreSQL with a replica."""
+
+import os
+import random
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+from tests.chaos.world import Part, World
+from tests.integration.server.front import Addresses, Front
+from tests.integration.server.redis_server import RedisServer
+from tests.integration.server.running import make_token
+from tests.ports import free_port
+
+from scope_cli.access import Access
+from scope_cli.client import Client
+from scope_server.store.postgres.leftovers import processes_in
+
+_SENDS = {"wal_level": "replica", "max_wal_senders": "4", "wal_keep_size": "64MB"}
+_WAITS = {"synchronous_standby_names": "*"}  # a commit is over when the replica has it, too
+_ROLES = (("all", "all"), ("receive", "write"))
+_ANSWER_S = 5.0
+
+
+class Deployed(World):
+    """The stack of a test, deployed. The servers find the primary among both PostgreSQLs.
+
+    Args:
+        chance: chooses the servers' roles.
+
+    Attributes:
+        postgres: the primary.
+        standby: its replica, until it is promoted; then the primary, too.
+    """
+
+    def __init__(self, folder: Path, programs: Path, cluster: Path, chance: random.Random) -> None:
+        super().__init__(folder, programs, cluster)
+        self._roles = chance.choice(_ROLES)
+
+    def start_primary(self) -> None:
+        """See World; starts the replica, too."""
+        self.postgres = self.copied(self.database_disk / "p", _SENDS | _WAITS)
+        follows = {"primary_conninfo": self.postgres.conninfo("postgres"), "wal_retrieve_retry_interval": "100ms"}
+        self.standby = self.copied(self.disk("r", 768) / "p", _SENDS | follows)
+        (self.standby.directory / "data" / "standby.signal").touch()
+        self.cleanup.callback(self.standby.stop, immediate=True)
+        self.standby.start()
+        self.postgres.start()
+
+    def start_servers(self) -> tuple[int, int]:
+        """See World."""
+        (self.folder / "redis").mkdir()
+        self.redis = self.cleanup.enter_context(RedisServer(self.folder / "redis"))
+        hosts = ",".join(str(one.directory) for one in (self.postgres, self.standby))
+        database = f"host={hosts} port=5432,5432 user=scope dbname=scope target_session_attrs=read-write"
+        found, self.servers = [], []
+        for number, role in enumerate(self._roles, 1):
+            state = self.folder / f"s{number}"
+            ports = {name: free_port() for name in ("http", "ingest", "enrol")}
+            found.append(Addresses(*(f"localhost:{port}" for port in ports.values())))
+            # On all addresses, so that the API has TLS.
+            words = [word for name, port in ports.items() for word in (f"--{name}", f"0.0.0.0:{port}")]
+            words += ["--state-dir", str(state), "--authority", str(self.folder / "authority")]
+            words += ["--database", database, "--redis", self.redis.url, "--role", role, "--advertise", "localhost"]
+            self.servers.append(Part("server", words, self.folder, self.library, f"server{number}"))
+            self.begin(self.servers[-1])
+            self.eventually((state / "api.sock").exists, "a server listens")
+            own = Client(Access("http://localhost", socket=str(state / "api.sock")))
+            self.eventually(lambda own=own: own.get("health"), "a server is healthy")
+        authority = (self.folder / "authority" / "certificate.pem").read_bytes()
+        (self.folder / "nginx").mkdir()
+        self.front = self.cleanup.enter_context(Front(self.folder / "nginx", (found[0], found[1]), authority))
+        self.client = self.asker(30.0)
+        return int(self.front.ingest.rpartition(":")[2]), int(self.front.enrol.rpartition(":")[2])
+
+    def asker(self, answer_s: float = _ANSWER_S) -> Client:
+        """A client of any server, through nginx, which waits this long for an answer."""
+        token, seen = make_token(self.postgres.conninfo()), self.front.certificate.read_text()
+        return Client(Access(f"https://localhost:{self.front.people}", token=token, authority=seen), answer_s)
+
+    def fail_over(self) -> None:
+        """Ends the primary for good, and promotes the replica, by hand."""
+        if self.postgres is self.standby:
+            return
+        self.postgres.stop(immediate=True)
+        for pid in processes_in(self.postgres.directory / "data"):  # a process of it that is stopped would go on later
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.signal_standby(signal.SIGCONT)
+        self.start_postgres_of(self.standby)
+        with psycopg.connect(self.standby.conninfo(), autocommit=True) as connection:
+            connection.execute("SELECT pg_promote()")
+        self.postgres = self.standby
+
+    def signal_standby(self, number: signal.Signals) -> None:
+        """Sends a signal to all processes of the replica, unless it was promoted."""
+        if self.postgres is not self.standby:
+            for pid in processes_in(self.standby.directory / "data"):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+    def start_postgres(self) -> None:
+        """See World."""
+        self.start_postgres_of(self.standby)  # without it, the primary's start would wait for its commit
+        self.start_postgres_of(self.postgres)
+
+    def repair(self) -> None:
+        """See World."""
+        self.redis.resume()
+        if not self.redis.runs:
+            self.redis.start()
+        self.front.resume()
+        self.front.start()
+        super().repair()
