@@ -18,6 +18,7 @@ from scope_server.store.schema import flames
 from scope_server.store.schema.columns import StoredColumn, StreamTable
 from scope_server.store.schema.conflicts import set_aside
 from scope_server.store.schema.descriptions import keep_lacking, recall
+from scope_server.store.schema.prepared import is_prepared, note
 from scope_server.store.schema.tables import Tables
 from scope_server.store.schema.views import comments, digest, function, view
 
@@ -40,8 +41,11 @@ def migrate(connection: Connection, tables: Tables) -> None:
         settle(connection, tables.layout)
         recall(connection, tables)
         keep_lacking(connection, tables)
+        if is_prepared(connection, tables):
+            return
         for table in tables.values():
             apply_stream(connection, table)
+        note(connection, tables)
 
 
 def lock(connection: Connection) -> None:
