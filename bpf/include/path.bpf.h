@@ -84,12 +84,6 @@ static __always_inline __u32 write_directories(struct path_buffer *buffer, const
 	return end + 1;
 }
 
-/* The same of a file's own path; 0: it has none. */
-static __always_inline __u32 write_path_of_file(struct path_buffer *buffer, struct file *file, bool *cut)
-{
-	return has_path(&file->f_path) ? write_directories(buffer, &file->f_path, cut) : 0;
-}
-
 /* The file behind a task's descriptor; NULL: there is no such descriptor. */
 static __always_inline struct file *file_of_fd(struct task_struct *task, __s32 fd)
 {

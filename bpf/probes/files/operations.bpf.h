@@ -146,40 +146,51 @@ static __always_inline void submit_open(struct file_operation *operation, struct
 		     BPF_CORE_READ(open, how.resolve) & RESOLVE_IN_ROOT);
 }
 
-/* Writes the paths of an operation's names, or that of the file. */
-static __always_inline void write_paths(struct file_operation *operation, const struct op_names *names, enum op_name is)
+/* Keeps what the record has: a path, and a second one behind it. */
+static __always_inline void keep_paths(struct file_operation *operation, __u32 length, __u32 new_length, bool cut)
 {
-	__u32 zero = 0, length, new_length = 0, size;
+	__u32 zero = 0, size = length + new_length;
 	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
 	struct file_op_event *event = &operation->op;
-	bool cut;
 
-	if (!record)
-		return;
-	record->cut = false;
-	length = write_op_path(bpf_get_current_task(), names->fd, names->name, is, 0);
-	cut = record->cut;
-	record->cut = false;
-	if (length > 2 * PATH_BYTES)
-		return;
-	if (operation->call == CALL_NAMES_AT)
-		new_length = write_op_path(bpf_get_current_task(), names->new_fd, names->new_name, is, length);
-	if (new_length > 2 * PATH_BYTES)
-		return;
-	size = length + new_length;
 	barrier_var(size); /* so that what is checked is what is used */
 	if (size > sizeof(operation->paths)) {
 		scope_count_incomplete(stream_file_op);
 		return;
 	}
-	if (!size || bpf_probe_read_kernel(operation->paths, size, record->paths))
+	if (!record || !size || bpf_probe_read_kernel(operation->paths, size, record->paths))
 		return;
 	event->path.length = event->new_path.offset = length;
 	event->new_path.length = new_length;
 	event->path_read = length > 0;
 	event->path_truncated = cut;
 	event->new_path_read = new_length > 0;
-	event->new_path_truncated = record->cut;
+	event->new_path_truncated = new_length && record->cut;
+}
+
+static __always_inline bool was_cut(void)
+{
+	__u32 zero = 0;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	bool cut = record && record->cut;
+
+	if (record)
+		record->cut = false;
+	return cut;
+}
+
+/* Writes the paths of an operation's names. */
+static __always_inline void write_paths(struct file_operation *operation, const struct op_names *names, enum op_name is)
+{
+	__u32 length, new_length = 0;
+	bool cut;
+
+	was_cut();
+	length = write_op_path(bpf_get_current_task(), names->fd, names->name, is, 0);
+	cut = was_cut();
+	if (operation->call == CALL_NAMES_AT)
+		new_length = write_op_path(bpf_get_current_task(), names->new_fd, names->new_name, is, length);
+	keep_paths(operation, length, new_length, cut);
 }
 
 static __always_inline void submit_operation(struct io_kiocb *request)
@@ -260,12 +271,15 @@ static __always_inline void emit_open_of_ring(struct file_operation *operation, 
 
 static __always_inline void emit_op_of_ring(struct file_operation *operation, struct io_kiocb *request, __s32 ret)
 {
-	struct op_names names = {.name = (__u64)BPF_CORE_READ(request, file)};
+	struct file *file = BPF_CORE_READ(request, file);
 	struct file_op_event *event = &operation->op;
 	__u32 size;
 
-	if (operation->call == CALL_FD && names.name) /* else it is EBADF, or cancelled before it had a file */
-		write_paths(operation, &names, NAME_IS_FILE);
+	if (operation->call == CALL_FD && file) { /* else it is EBADF, or cancelled before it had a file */
+		was_cut();
+		size = write_op_path_of_file((__u64)file);
+		keep_paths(operation, size, 0, was_cut());
+	}
 	size = event->path.length + event->new_path.length;
 	barrier_var(size);
 	if (size > sizeof(operation->paths))

@@ -74,12 +74,11 @@ static __always_inline bool has_same_file(struct task_struct *task, struct file_
 	return now.inode == call->file.inode && now.device == call->file.device;
 }
 
-/* What is at the address of a name. */
+/* Where a name is. */
 enum op_name {
 	NAME_IS_NONE, /* the path is that of the descriptor's file */
 	NAME_IN_USER_MEMORY,
 	NAME_IN_KERNEL,
-	NAME_IS_FILE, /* a struct file, whose path it is */
 };
 
 /*
@@ -93,18 +92,34 @@ __noinline int write_op_path(__u64 task, __s32 fd, __u64 name, enum op_name is, 
 	const char nothing[1] = {};
 	bool cut = false;
 
-	if (!record || offset > 2 * PATH_BYTES)
+	if (!record)
 		return 0;
-	if (is == NAME_IS_FILE)
-		length = write_path_of_file(&record->path, (struct file *)name, &cut);
-	else
-		length = write_absolute_path(&record->path, (struct task_struct *)task, fd,
-					     is == NAME_IS_NONE ? nothing : (const char *)name,
-					     is == NAME_IN_USER_MEMORY, false, &cut);
+	length = write_absolute_path(&record->path, (struct task_struct *)task, fd,
+				     is == NAME_IS_NONE ? nothing : (const char *)name, is == NAME_IN_USER_MEMORY,
+				     false, &cut);
 	barrier_var(length); /* older verifiers forget what was found of a copy */
-	if (!length || length > 2 * PATH_BYTES)
+	barrier_var(offset);
+	if (!length || length > 2 * PATH_BYTES || offset > 2 * PATH_BYTES)
 		return 0;
 	if (bpf_probe_read_kernel(record->paths + offset, length, record->path.bytes))
+		return 0;
+	record->cut = cut;
+	return length;
+}
+
+/* The same of a struct file, at its address: its own path, as the first one. */
+__noinline int write_op_path_of_file(__u64 address)
+{
+	__u32 zero = 0, length;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	struct file *file = (struct file *)address;
+	bool cut = false;
+
+	if (!record || !file || !has_path(&file->f_path))
+		return 0;
+	length = write_directories(&record->path, &file->f_path, &cut);
+	barrier_var(length);
+	if (length > PATH_BYTES + 1 || bpf_probe_read_kernel(record->paths, length, record->path.bytes))
 		return 0;
 	record->cut = cut;
 	return length;
