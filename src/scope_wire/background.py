@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -34,16 +35,29 @@ async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
     """A task group for code that goes on after its errors: if it is cancelled while a task fails, it ends as cancelled.
 
     Before Python 3.13, the errors alone are raised then (CPython's issue 116720): whoever catches them goes on, and
-    waits for a second cancellation, which never comes.
+    waits for a second cancellation, which never comes. A group that only waits for its tasks cancels its own task when
+    one of them fails, and does not take that back: it is no cancellation from outside.
     """
+    task = asyncio.current_task()
+    assert task
+    in_block = False
     try:
         async with asyncio.TaskGroup() as group:
-            yield group
+            try:
+                yield group
+            finally:
+                in_block = _cancels(group)  # the group takes this one back
     except BaseExceptionGroup:
-        task = asyncio.current_task()
-        if task and task.cancelling():
+        if sys.version_info < (3, 13) and _cancels(group) and not in_block:
+            task.uncancel()
+        if task.cancelling():
             raise asyncio.CancelledError from None
         raise
+
+
+def _cancels(group: asyncio.TaskGroup) -> bool:
+    """Whether the group has cancelled the task that it is in."""
+    return bool(group._parent_cancel_requested)  # type: ignore[attr-defined]
 
 
 async def _forever(name: str, work: Coroutine[Any, Any, None]) -> None:

@@ -77,3 +77,22 @@ async def test_a_group_whose_task_fails_raises_the_failure() -> None:
             group.create_task(fails())
             await _forever()
     assert raised.group_contains(KeyError)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_failure_is_no_cancellation(others: int) -> None:
+    """Whoever catches the error of a task, for which the group only waited, goes on, again and again."""
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError
+
+    for _ in range(3):
+        with pytest.raises(ExceptionGroup):
+            async with task_group() as group:
+                group.create_task(fails())
+                for _ in range(others):
+                    group.create_task(asyncio.sleep(60))
+    task = asyncio.current_task()
+    assert task
+    assert task.cancelling() == 0
