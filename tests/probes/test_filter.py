@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.probes.recording import Record, Recording
 
+from scope_agentd.own_processes import families
 from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
@@ -186,6 +187,34 @@ def test_the_left_out_stay_left_out(workload: Callable[[str], str]) -> None:
         pids = [int(pid) for raw in tracer.finish() for pid in raw.rows["pid"]]
     assert left_out.pid not in pids
     assert pids.count(seen.pid) == 101
+
+
+def test_a_child_that_begins_while_its_family_is_listed_is_left_out() -> None:
+    """It was not there when its parent was listed, and its parent was not excluded when it began."""
+    probe = probe_named("syscalls")
+    script = "read word; exec 3<&0; sh -c 'echo begun; read word <&3; true' & wait"
+    looks: list[int] = []
+    with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        into, out = parent.stdin, parent.stdout
+        assert into
+        assert out
+
+        def listed() -> set[int]:
+            family = families([parent.pid])
+            if not looks:
+                into.write(b"go on\n")
+                into.flush()
+                assert out.readline() == b"begun\n"
+            looks.append(len(family))
+            return family
+
+        with Tracer(probe, parse_options(probe.options, {}), Target(comm="sh"), listed) as tracer:
+            tracer.start()
+            family = families([parent.pid])
+            parent.communicate()
+            pids = {int(pid) for raw in tracer.finish() for pid in raw.rows["pid"]}
+    assert looks[:2] == [2, 3]  # with this process
+    assert not pids & family
 
 
 def test_a_target_that_ends_leaves_the_task_running() -> None:

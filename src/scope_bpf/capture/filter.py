@@ -109,11 +109,14 @@ class Filter:
             running_processes()
         )  # marks are only inherited: all these processes are in this namespace
 
-    def exclude(self, pids: Collection[int]) -> None:
-        """Excludes these processes and their children, except the current target."""
-        self._excluded |= self._host_pids(pids)
+    def exclude(self, pids: Collection[int]) -> bool:
+        """Excludes these processes and their children, except the current target; returns whether one had no mark."""
+        found = self._host_pids(pids)
+        unmarked = found - self.marked()
+        self._excluded |= found
         for pid in self._excluded - {self._target_pid}:
             self._mark(pid, self._left_out)
+        return bool(unmarked)
 
     def _host_pids(self, pids: Collection[int]) -> set[int]:
         """Host pids of those processes that still run."""

@@ -61,8 +61,10 @@ class Programs:
         self._filter = Filter(self._probe.btf, self.object)
         self._filter.apply(self._target)
         self.object.attach(FOLLOW)
-        # The kernel excludes children started from now on; children started before are listed here.
-        self._filter.exclude((os.getpid(), *excluded()))
+        # The kernel excludes what an excluded process starts. One that was started when its parent was listed, but not
+        # excluded yet, is in the next list.
+        while self._filter.exclude((os.getpid(), *excluded())):
+            pass
         numbers = enum_values(self._probe.btf, "perf_sw_ids") if events else {}
         for program, event in events.items():
             self.object.attach_to_software_event(program, numbers[event])
