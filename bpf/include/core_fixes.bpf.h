@@ -130,4 +130,15 @@ static __always_inline struct sock *drop_receiver(const unsigned long long *args
 	return bpf_core_field_exists(struct trace_event_raw_kfree_skb, rx_sk) ? (struct sock *)args[3] : NULL;
 }
 
+/*
+ * Like bpf_probe_read_user_str, which returned 0, not 1, for an empty string before "maccess: fix
+ * strncpy_from_user_nofault() empty string handling" (6.13).
+ */
+static __always_inline long read_user_string(void *to, __u32 most, const void *from)
+{
+	long length = bpf_probe_read_user_str(to, most, from);
+
+	return length ? length : 1;
+}
+
 #endif

@@ -105,7 +105,7 @@ static __always_inline const struct path *directory_of_fd(struct task_struct *ta
 
 static __always_inline long read_name(void *to, __u32 most, const char *name, bool of_user)
 {
-	return of_user ? bpf_probe_read_user_str(to, most, name) : bpf_probe_read_kernel_str(to, most, name);
+	return of_user ? read_user_string(to, most, name) : bpf_probe_read_kernel_str(to, most, name);
 }
 
 /*

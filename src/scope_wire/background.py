@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import sys
+import traceback
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -30,34 +32,44 @@ async def background(**work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 task.cancel()
 
 
-@asynccontextmanager
-async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
-    """A task group for code that goes on after its errors: if it is cancelled while a task fails, it ends as cancelled.
+class TaskGroup(asyncio.TaskGroup):
+    """A task group for code that goes on after its errors.
 
-    Before Python 3.13, the errors alone are raised then (CPython's issue 116720): whoever catches them goes on, and
-    waits for a second cancellation, which never comes. A group that only waits for its tasks cancels its own task when
-    one of them fails, and does not take that back: it is no cancellation from outside.
+    If it is cancelled while a task fails, it ends as cancelled. Before Python 3.13, the errors alone are raised then
+    (CPython's issue 116720): whoever catches them goes on, and waits for a second cancellation, which never comes.
+
+    What its block held is let go of. A plain group's last frame and the error that it raises hold each other, so that
+    only the garbage collector would close a call of the block, and its socket.
     """
-    task = asyncio.current_task()
-    assert task
-    in_block = False
-    try:
-        async with asyncio.TaskGroup() as group:
-            try:
-                yield group
-            finally:
-                in_block = _cancels(group)  # the group takes this one back
-    except BaseExceptionGroup:
-        if sys.version_info < (3, 13) and _cancels(group) and not in_block:
-            task.uncancel()
-        if task.cancelling():
-            raise asyncio.CancelledError from None
-        raise
 
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        in_block = self._has_cancelled()  # the group takes this one back
+        try:
+            await super().__aexit__(kind, error, trace)
+        except BaseException as raised:
+            traceback.clear_frames(raised.__traceback__)
+            # A group that only waits for its tasks cancels its own task when one fails, and does not take that back.
+            if sys.version_info < (3, 13) and self._has_cancelled() and not in_block:
+                self._task.uncancel()
+            if isinstance(raised, BaseExceptionGroup) and self._task.cancelling():
+                raise asyncio.CancelledError from None
+            raise
+        finally:
+            # Python 3.13 does this: the task holds its cancellation, that the frames of the block, and these the group.
+            self._parent_task = None
+            del error, trace
 
-def _cancels(group: asyncio.TaskGroup) -> bool:
-    """Whether the group has cancelled the task that it is in."""
-    return bool(group._parent_cancel_requested)  # type: ignore[attr-defined]
+    @property
+    def _task(self) -> asyncio.Task[Any]:
+        task = asyncio.current_task()
+        assert task
+        return task
+
+    def _has_cancelled(self) -> bool:
+        """Whether the group has cancelled the task that it is in."""
+        return bool(self._parent_cancel_requested)  # type: ignore[attr-defined]
 
 
 async def _forever(name: str, work: Coroutine[Any, Any, None]) -> None:

@@ -73,6 +73,13 @@ def test_events_are_recorded(output: Callable[[str], str]) -> None:
     assert "none lost" in output("summary")
 
 
+def test_an_empty_name_is_read(rows: Callable[[str], list[dict[str, Any]]]) -> None:
+    """The older kernel reads it otherwise: the C library's fstat has one, and the file's path is known."""
+    found = [row for row in rows("files") if row.get("operation") == "stat"]
+    assert "/root/etc/hostname" in {row["path"] for row in found}
+    assert all(row["path"] for row in found)
+
+
 def test_arguments_are_read(rows: Callable[[str], list[dict[str, Any]]]) -> None:
     """On the older kernel, syscall arguments show paths, the files of descriptors, and data as text."""
     calls = rows("arguments")

@@ -134,7 +134,7 @@ static __always_inline void keep_name(struct task_struct *task, struct cuda_hand
 		scope_count_incomplete(stream_cuda_launch);
 		return;
 	}
-	length = bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)text);
+	length = read_user_string(name->text, sizeof(name->text), (void *)text);
 	if (length > 0 && length < sizeof(name->text)) /* a cut name is not used */
 		value->name = key.number;
 }

@@ -94,7 +94,7 @@ int dns_lookup_enter(struct pt_regs *ctx)
 		return 0;
 	read_entry(ctx, &entry, args, LOOKUP_ARGUMENTS);
 	lookup = &thread->lookup;
-	length = args[0] ? bpf_probe_read_user_str(lookup->name, sizeof(lookup->name), (void *)args[0]) : 1;
+	length = args[0] ? read_user_string(lookup->name, sizeof(lookup->name), (void *)args[0]) : 1;
 	lookup->length = length > 0 ? length - 1 : 0;
 	if (length <= 0)
 		scope_count_incomplete(stream_dns_lookup);

@@ -44,7 +44,7 @@ int ollama_logs(struct pt_regs *ctx)
 	if (!is_level_wanted(thread, known, level))
 		return 0;
 	event = &thread->made.event;
-	read = bpf_probe_read_user_str(thread->made.text, OLLAMA_TEXT, text);
+	read = read_user_string(thread->made.text, OLLAMA_TEXT, text);
 	event->has_text = read > 0;
 	if (read > 0)
 		length = read - 1;

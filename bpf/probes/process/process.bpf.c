@@ -162,7 +162,7 @@ static __always_inline __u32 read_args_singly(struct exec_record *record, __u32 
 			return at;
 		if (at > 2 * PATH_BYTES + ARGS_BYTES)
 			break;
-		length = bpf_probe_read_user_str(record->tail + at, ARG_SINGLY_BYTES, arg);
+		length = read_user_string(record->tail + at, ARG_SINGLY_BYTES, arg);
 		if (length <= 0 || length > ARG_SINGLY_BYTES)
 			break;
 		at += length;
@@ -191,7 +191,7 @@ static __always_inline int exec_exit(long ret)
 	at = begin_exec(record, task);
 	if (!at || at > PATH_BYTES + 1)
 		return 0;
-	at = end_filename(record, at, bpf_probe_read_user_str(record->tail + at, PATH_BYTES, filename));
+	at = end_filename(record, at, read_user_string(record->tail + at, PATH_BYTES, filename));
 	if (at > 2 * PATH_BYTES + 1)
 		return 0;
 	record->event.ret = ret;

@@ -24,7 +24,7 @@ struct python_names {
 /* Reads a string of at most `size` bytes into `to`. Returns its bytes, including the NUL; 0: absent or longer. */
 static __always_inline __u32 read_name(char *to, __u32 size, __u64 at)
 {
-	long length = at ? bpf_probe_read_user_str(to, size, (void *)at) : 0;
+	long length = at ? read_user_string(to, size, (void *)at) : 0;
 
 	return length > 0 && length < size ? length : 0;
 }

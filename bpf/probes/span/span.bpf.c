@@ -86,7 +86,7 @@ static __noinline __u16 read_string(__u64 at, char *text)
 
 	if (!at || !text)
 		return 0;
-	length = bpf_probe_read_user_str(text, SPAN_TEXT, (void *)at);
+	length = read_user_string(text, SPAN_TEXT, (void *)at);
 	return length > 0 ? length : 0;
 }
 

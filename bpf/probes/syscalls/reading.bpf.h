@@ -132,7 +132,7 @@ __noinline int write_string(struct reading *reading, __u32 slot, __u64 from, __u
 	to = begin_piece(reading, slot, TEXT_STRING);
 	if (!to)
 		return true;
-	length = bpf_probe_read_user_str(to, most, (void *)from);
+	length = read_user_string(to, most, (void *)from);
 	if (length <= 0)
 		return false;
 	end_piece(reading, length - 1, length == most ? PIECE_CUT : 0);
@@ -190,7 +190,7 @@ __noinline int write_words(struct reading *reading, __u32 slot, __u64 from)
 			flags = 0;
 			break;
 		}
-		length = bpf_probe_read_user_str(reading->tail + at, MOST_WORD_BYTES, word);
+		length = read_user_string(reading->tail + at, MOST_WORD_BYTES, word);
 		if (length <= 0)
 			return false;
 		at += length;

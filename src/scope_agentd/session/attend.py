@@ -17,6 +17,7 @@ from scope_agentd.session.stream import write
 from scope_agentd.tasks import Tasks
 from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
+from scope_wire.background import TaskGroup
 from scope_wire.endpoint import Endpoint
 from scope_wire.limits import IDLE_REPORT_EVERY_S, MESSAGE_BYTES, REPORT_EVERY_S
 
@@ -52,7 +53,7 @@ class Attendance:
         """
         call: Any = stub.Attend()  # type: ignore[call-arg]  # the aio stub takes no iterator
         await write(call, session_pb2.AttendRequest(hello=hello(self._node)))
-        async with asyncio.TaskGroup() as telling:
+        async with TaskGroup() as telling:
             telling.create_task(self._report(call))
             telling.create_task(self._tell_probes(call, soon=False))
             async for reply in call:

@@ -14,7 +14,7 @@ from scope_agentd.errors import SessionEnded
 from scope_agentd.identity.membership import Membership
 from scope_agentd.identity.renewal import admitted, come_back
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
-from scope_wire.background import task_group
+from scope_wire.background import TaskGroup
 from scope_wire.channel import PUSHBACK, open_channel
 from scope_wire.endpoint import Endpoint
 from scope_wire.identity import SERVER_NAME
@@ -130,7 +130,7 @@ class Link:
         connection: a handshake costs the server as much as the rest."""
         pause_s: float | None = None
         try:
-            async with task_group() as streams:
+            async with TaskGroup() as streams:
                 welcome = asyncio.Event()
                 streams.create_task(self._attendance.run(stub, self._server, welcome))
                 await welcome.wait()  # the server accepts an Upload only after Attend

@@ -15,6 +15,7 @@ from scope_agentd.session.acknowledged import Acknowledged, Answered, to_answer
 from scope_agentd.session.stream import write
 from scope_proto.scope.v1 import control_pb2, record_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
+from scope_wire.background import TaskGroup
 from scope_wire.limits import WINDOW_BYTES
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class Upload:
         call: Any = stub.Upload()  # type: ignore[call-arg]  # the aio stub takes no iterator
         try:
             await write(call, session_pb2.UploadRequest(hello=hello(self._node)))
-            async with asyncio.TaskGroup() as sending:
+            async with TaskGroup() as sending:
                 sending.create_task(self._send(call))
                 async for reply in call:
                     for answer in reply.answers:

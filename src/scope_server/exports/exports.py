@@ -24,7 +24,7 @@ from scope_server.store.exports.turn import Turn
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.reader import Reader
 from scope_server.store.schema.columns import StreamTable
-from scope_wire.background import task_group
+from scope_wire.background import TaskGroup
 
 _OLD_METRICS_S = 60.0  # then newer ones are sent in their place
 _log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Exports:
                 async with Turn(self._stored.conninfo) as turn:
                     _log.info("this server pushes what is stored")
                     self._pushing = self._pushes()
-                    async with task_group() as group:
+                    async with TaskGroup() as group:
                         group.create_task(turn.watch())
                         for push in self._pushing:
                             group.create_task(push.run(turn))

@@ -83,6 +83,7 @@ class StandInServer(SessionServicer):
         self.refuses = ""
         self.refused = 0
         self.runs: dict[str, Run] = {}
+        self.uploads = 0
         self.deliveries = 0
         self.hellos: list[session_pb2.Hello] = []
         self.descriptions: list[session_pb2.StreamDescription] = []
@@ -95,7 +96,7 @@ class StandInServer(SessionServicer):
         self.port = 0
         self._wanted: list[session_pb2.WantedTask] = []
         self._number = 0
-        self._outbox: list[asyncio.Queue[session_pb2.AttendReply]] = []
+        self._outbox: list[asyncio.Queue[session_pb2.AttendReply | None]] = []
         self._server: grpc.aio.Server | None = None
 
     def want(self, *tasks: session_pb2.WantedTask) -> None:
@@ -109,6 +110,11 @@ class StandInServer(SessionServicer):
         """Says that these certificates of persons are revoked."""
         for outbox in self._outbox:
             outbox.put_nowait(session_pb2.AttendReply(revoked=session_pb2.Revoked(serials=serials)))
+
+    def break_sessions(self) -> None:
+        """Ends every session with an error."""
+        for outbox in self._outbox:
+            outbox.put_nowait(None)
 
     def ask_for_probes(self) -> None:
         for outbox in self._outbox:
@@ -131,13 +137,14 @@ class StandInServer(SessionServicer):
         if self.refuses:
             self.refused += 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, self.refuses)
-        outbox: asyncio.Queue[session_pb2.AttendReply] = asyncio.Queue()
+        outbox: asyncio.Queue[session_pb2.AttendReply | None] = asyncio.Queue()
         outbox.put_nowait(self._wish())
         self._outbox.append(outbox)
         reading = asyncio.create_task(self._read(requests))
         try:
-            while True:
-                yield await outbox.get()
+            while reply := await outbox.get():
+                yield reply
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the session breaks")
         finally:
             self._outbox.remove(outbox)
             reading.cancel()
@@ -155,6 +162,7 @@ class StandInServer(SessionServicer):
     async def Upload(self, requests: AsyncIterator[session_pb2.UploadRequest], context: Any) -> AsyncIterator[Any]:
         async for request in requests:
             if request.HasField("hello"):
+                self.uploads += 1
                 continue
             if request.HasField("description"):
                 self.descriptions.append(request.description)

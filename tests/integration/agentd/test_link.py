@@ -40,3 +40,17 @@ async def test_refused_sessions_leave_no_connections(
         server.refuses = ""
         await until(lambda: server.hellos)
         await until(lambda: connections_to(server.port) == 1)
+
+
+@pytest.mark.usefixtures("_no_collector")
+async def test_broken_sessions_leave_no_connections(
+    server: StandInServer, start_agent: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor do sessions that break while both streams run."""
+    monkeypatch.setattr(link, "LAST_PAUSE_S", 0.05)
+    async with start_agent():
+        for begun in range(1, 6):
+            await until(lambda begun=begun: server.uploads == begun)
+            server.break_sessions()
+        await until(lambda: server.uploads == 6)
+        await until(lambda: connections_to(server.port) == 1)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scope_wire.background import EndedUnexpectedly, background, task_group
+from scope_wire.background import EndedUnexpectedly, TaskGroup, background
 
 
 async def _forever() -> None:
@@ -54,7 +54,7 @@ async def test_a_group_that_is_cancelled_while_a_task_fails_ends_as_cancelled() 
     async def goes_on() -> None:
         while True:
             try:
-                async with task_group() as group:
+                async with TaskGroup() as group:
                     group.create_task(fails_when_it_ends())
             except* KeyError:
                 pass
@@ -73,7 +73,7 @@ async def test_a_group_whose_task_fails_raises_the_failure() -> None:
         raise KeyError("lost")
 
     with pytest.raises(ExceptionGroup) as raised:
-        async with task_group() as group:
+        async with TaskGroup() as group:
             group.create_task(fails())
             await _forever()
     assert raised.group_contains(KeyError)
@@ -89,7 +89,7 @@ async def test_a_failure_is_no_cancellation(others: int) -> None:
 
     for _ in range(3):
         with pytest.raises(ExceptionGroup):
-            async with task_group() as group:
+            async with TaskGroup() as group:
                 group.create_task(fails())
                 for _ in range(others):
                     group.create_task(asyncio.sleep(60))
