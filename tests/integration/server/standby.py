@@ -75,6 +75,10 @@ class Standby:
         """It replays again."""
         self._run("SELECT pg_wal_replay_resume()")
 
+    def promote(self) -> None:
+        """It becomes a primary of its own."""
+        self._run("SELECT pg_promote()")
+
     def catch_up(self) -> None:
         """Waits until it has all that the primary has now."""
         with psycopg.connect(self._primary.conninfo(), autocommit=True) as connection:

@@ -12,11 +12,13 @@ from typing import Any
 from uuid import uuid4
 
 import aiohttp
+import psycopg
 import pytest
 from tests.integration.server.api.recorded import WINDOW
 from tests.integration.server.records import STORED, Line, Run, lined, make_machine, rows, stacks
 from tests.integration.server.running import Server, running, until
 from tests.integration.server.standby import Standby, primary
+from tests.integration.server.tables import migrated
 
 from scope_server.api.routing.headers import AGE
 from scope_server.api.routing.route import never
@@ -24,6 +26,7 @@ from scope_server.api.table import TABLE
 from scope_server.errors import StoreUnavailable
 from scope_server.settings import Settings
 from scope_server.store.postgres import PrivatePostgres
+from scope_server.store.reading.queries import queries
 from scope_server.store.reading.replica import Replica
 
 FOREVER_S, BOUND_S = 3600.0, 3.0
@@ -253,3 +256,19 @@ async def test_a_replica_lacks_new_tables(standby: Standby) -> None:
     async with Replica(standby.conninfo, 2, 20) as asked:
         with pytest.raises(StoreUnavailable, match="lacks what the primary may have"):
             await asked.rows(b"SELECT * FROM scope.learnt_since")
+
+
+def test_a_promoted_replica_has_another_history(clusters: tuple[PrivatePostgres, Standby]) -> None:
+    """From the first moment on, so that what it lacks is booked then. It is the last test: the replica is none now."""
+    first, second = clusters
+    migrated(first.conninfo())
+    second.catch_up()
+
+    def history(conninfo: str) -> Any:
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            return (connection.execute(queries()["history"]).fetchone() or ("",))[0]
+
+    before = history(first.conninfo())
+    second.promote()
+    assert history(second.conninfo) != before
+    assert history(first.conninfo()) == before

@@ -248,10 +248,11 @@ WHERE r.id = run.id;
 
 -- ---- a database that was restored from an older copy
 
--- Changes with the database; `batches` increases with every stored batch.
+-- Changes with the database; `batches` increases with every stored batch. The timeline is that of what is written now:
+-- the control file has the one of the last checkpoint, which comes minutes after a promotion.
 -- name: history
 SELECT jsonb_build_array((SELECT system_identifier::text FROM pg_control_system()),
-                         (SELECT timeline_id FROM pg_control_checkpoint()),
+                         left(pg_walfile_name(pg_current_wal_lsn()), 8),
                          (SELECT oid::text FROM pg_database WHERE datname = current_database()),
                          'store.accounts'::regclass::oid::text)::text AS identity,
        (SELECT last_value FROM store.batch_ids) AS batches;
