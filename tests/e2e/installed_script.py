@@ -179,7 +179,7 @@ until("three sessions again", lambda: [node["connected"] for node in json_of(fir
 work(SECOND)
 seen["second"] = until("rows", lambda: enough(counted(agents[2]), FIRST + SECOND))
 seen["books"] = [
-    [books["emitted"], books["stored"], books["lost"]]
+    [books["stream"], books["emitted"], books["stored"], books["lost"]]
     for task in curl(agents[0], "/api/v1/tasks", "--header", f"Authorization: Bearer {token}")["tasks"]
     for books in task["streams"]
 ]

@@ -43,6 +43,7 @@ class Describer:
         self._reads_proc = has_host_pids()  # in another pid namespace, the rows' pids differ from /proc
         self._forgets_at = 0.0
         self._known: OrderedDict[Key, int] = OrderedDict()  # with the cgroup
+        self._told_at: OrderedDict[Key, int] = OrderedDict()  # ktime_ns of the newest row that described it
         self._unnamed: OrderedDict[Key, tuple[int, Membership, float]] = OrderedDict()
         self._asks_at = 0.0
         self._waiting: OrderedDict[Key, record_pb2.Process] = OrderedDict()
@@ -52,8 +53,8 @@ class Describer:
         if not isinstance(raw, RawBatch) or not {"pid", "start_ns"} <= set(raw.rows.dtype.names or ()):
             return
         if raw.stream.describes:
-            for described in _described_by(raw):
-                self._keep(described)
+            for ktime_ns, described in _described_by(raw):
+                self._keep_newest(ktime_ns, described)
         if time.monotonic() > self._forgets_at:
             self._known.clear()
             self._forgets_at = time.monotonic() + _FORGET_EVERY_S
@@ -101,6 +102,16 @@ class Describer:
             del self._waiting[key]
         return taken
 
+    def _keep_newest(self, ktime_ns: int, process: record_pb2.Process) -> None:
+        # Rows of several CPUs do not come in the order of time: an exec may come after a later one of its process.
+        key = (process.pid, process.start_ns)
+        if ktime_ns < self._told_at.get(key, 0):
+            return
+        self._told_at[key] = ktime_ns
+        if len(self._told_at) > _MOST_KNOWN:
+            self._told_at.popitem(last=False)
+        self._keep(process)
+
     def _keep(self, process: record_pb2.Process) -> None:
         key = (process.pid, process.start_ns)
         if key in self._waiting:
@@ -141,10 +152,10 @@ def _exe_of(folder: Path) -> str:
         return ""
 
 
-def _described_by(raw: RawBatch) -> Iterator[record_pb2.Process]:
-    """Descriptions from rows that describe their own process, see `Stream.describes`."""
+def _described_by(raw: RawBatch) -> Iterator[tuple[int, record_pb2.Process]]:
+    """Descriptions from rows that describe their own process, see `Stream.describes`, with their ktime_ns."""
     names = raw.stream.describes
-    wanted = {"pid", "start_ns", *names.values()}
+    wanted = {"pid", "start_ns", "ktime_ns", *names.values()}
     rows: dict[str, list[Any]] = to_arrow(raw, wanted).to_pydict()
     for index, pid in enumerate(rows["pid"]):
         row = {field: rows[column][index] for field, column in names.items()}
@@ -154,12 +165,15 @@ def _described_by(raw: RawBatch) -> Iterator[record_pb2.Process]:
         exe, arguments = known.pop("exe", ""), known.pop("cmdline", [])
         script = exe in arguments[1:]  # for a script, the path of its interpreter comes first
         exe = arguments[0] if script else exe
-        yield record_pb2.Process(
-            pid=pid,
-            start_ns=rows["start_ns"][index],
-            exe=exe if exe.startswith("/") else "",
-            cmdline=_cut(arguments),
-            **known,
+        yield (
+            rows["ktime_ns"][index],
+            record_pb2.Process(
+                pid=pid,
+                start_ns=rows["start_ns"][index],
+                exe=exe if exe.startswith("/") else "",
+                cmdline=_cut(arguments),
+                **known,
+            ),
         )
 
 

@@ -179,12 +179,15 @@ async def test_the_processes_of_rows_are_described(start_agent: StartAgent, serv
     assert list(described.cmdline) == [sys.executable, "-S", "-c", Caller.CALLS]
 
 
+@pytest.mark.parametrize("last", [0, -1])
 async def test_processes_that_are_gone_are_described(
-    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
+    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch, last: int
 ) -> None:
-    """The agent reports executable, command line and parent of a process that has left /proc from its exec event."""
+    """The agent reports executable, command line and parent of a process that has left /proc from its last exec event,
+    on whatever CPU the one before was."""
     monkeypatch.setattr("scope_agentd.pipeline.describe.described_in_proc", lambda *_: None)
-    command = HeldCommand(["env", "true", "once"])
+    cpus = sorted(map(str, os.sched_getaffinity(0)), key=int)
+    command = HeldCommand(["taskset", "-c", cpus[-1 - last], "taskset", "-c", cpus[last], "true", "once"])
     async with start_agent() as agent:
         task = await start(agent, request("process", pid=command.pid))
         await run_to_end(command)
