@@ -19,6 +19,7 @@ from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
 from scope_wire.background import TaskGroup
 from scope_wire.endpoint import Endpoint
+from scope_wire.join_token import digest_of
 from scope_wire.limits import IDLE_REPORT_EVERY_S, MESSAGE_BYTES, REPORT_EVERY_S
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,8 @@ class Attendance:
             SessionEnded: the server ended the session.
         """
         call: Any = stub.Attend()  # type: ignore[call-arg]  # the aio stub takes no iterator
-        await write(call, session_pb2.AttendRequest(hello=hello(self._node)))
+        trusted = map(digest_of, self._membership.credentials.authorities)
+        await write(call, session_pb2.AttendRequest(hello=hello(self._node, trusted)))
         async with TaskGroup() as telling:
             telling.create_task(self._report(call))
             telling.create_task(self._tell_probes(call, soon=False))

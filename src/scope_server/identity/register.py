@@ -19,6 +19,7 @@ from scope_server.session.sessions import Sessions
 from scope_server.signals import Signals, Topic
 from scope_server.store.reading.database import Database
 from scope_wire.identity import Holder, Identity
+from scope_wire.join_token import digest_of
 
 log = logging.getLogger(__name__)
 
@@ -120,9 +121,11 @@ class Register:
             try:
                 await self._read()
                 trusted_before, trusted = trusted, await self._roots()
+                roots = frozenset(map(digest_of, trusted))
                 for session in sessions.all():
                     self._look_at(session)
-                    if trusted != trusted_before:
+                    # One that was away when a root was given up trusts it still.
+                    if trusted != trusted_before or not session.roots <= roots:
                         session.ask_to_renew()
             except StoreUnavailable as error:
                 log.warning("cannot read who may connect", extra={"reason": str(error)})

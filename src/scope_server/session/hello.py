@@ -12,6 +12,8 @@ from scope_server.errors import InvalidMessage
 
 _TEXTS = {"hostname": 255, "kernel": 255, "architecture": 63, "agent_version": 63}  # maximum characters of each
 _LIFE_BYTES = 16
+_ROOT_BYTES = 32
+_MOST_ROOTS = 16
 _MOST_CPUS = 1 << 20
 _BIGINT = (1 << 63) - 1
 _HEX = frozenset("0123456789abcdef")
@@ -26,6 +28,7 @@ class Caller:
         boot_to_utc_ns: added to the machine's CLOCK_BOOTTIME, it gives the server's time, at the Hello; whole µs.
         clock_ahead_ns: the machine's clock minus the server's clock.
         takes_where: the agent applies the filters of tasks; an older one does not know them.
+        roots: digests of the authorities that the agent trusts; empty: it does not say.
     """
 
     machine_id: str
@@ -41,6 +44,7 @@ class Caller:
     boot_to_utc_ns: int
     clock_ahead_ns: int
     takes_where: bool
+    roots: frozenset[bytes]
 
 
 def caller_of(hello: Hello) -> Caller:
@@ -76,6 +80,7 @@ def caller_of(hello: Hello) -> Caller:
         boot_to_utc_ns=(time.time_ns() - hello.ktime_ns) // 1000 * 1000,
         clock_ahead_ns=ahead(hello.utc_ns),
         takes_where=hello.takes_where,
+        roots=frozenset(root[:_ROOT_BYTES] for root in hello.roots[:_MOST_ROOTS]),
     )
 
 

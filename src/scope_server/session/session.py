@@ -41,7 +41,7 @@ class Session:
 
     def __init__(self, machine: Machine, holder: Holder, caller: Caller) -> None:
         self.machine, self.holder, self.hostname, self.life = machine, holder, caller.hostname, caller.life
-        self.clock_ahead_ns, self.takes_where = caller.clock_ahead_ns, caller.takes_where
+        self.clock_ahead_ns, self.takes_where, self.roots = caller.clock_ahead_ns, caller.takes_where, caller.roots
         self.spool: session_pb2.Spool | None = None
         self.open_runs: frozenset[str] = frozenset()
         self.acknowledged: tuple[Acknowledged, ...] = ()

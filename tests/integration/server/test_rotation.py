@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from scope_server.identity import register
 from scope_server.identity.authority import Authority
 from scope_server.identity.root import Root
 from scope_wire.endpoint import Endpoint
+from scope_wire.join_token import digest_of
 
 StartServer = Callable[..., Any]
 
@@ -79,6 +81,24 @@ async def test_the_authority_is_replaced(start_server: StartServer, tmp_path: Pa
         with pytest.raises(NotJoined, match="this is not the server that made the token"):
             await join(server.enrol, old_token, tmp_path / "late")
         await joined(server, tmp_path / "later")
+
+
+async def test_who_trusts_a_root_that_was_given_up_renews(start_server: StartServer, tmp_path: Path) -> None:
+    """An agent that was away at that moment, though its certificate is of the newest root, is asked when it is back."""
+    async with start_server() as server, AsyncExitStack() as attending:
+        stand_ins = []
+        for name, also in (("there", ()), ("away", (b"x" * 32,))):
+            member = await joined(server, tmp_path / name)
+            stand_in = StandInAgent(name, member.machine_id)
+            stand_in.roots = (*map(digest_of, member.credentials.authorities), *also)
+            channel = await attending.enter_async_context(to_server(server.ingest, member.credentials))
+            await attending.enter_async_context(stand_in.attending(server, channel))
+            stand_ins.append(stand_in)
+        there, away = stand_ins
+        async with asyncio.timeout(60):
+            while away.renewals < 2:
+                await asyncio.sleep(0.05)
+        assert there.renewals == 0
 
 
 async def test_servers_of_one_fleet_replace_it_together(tmp_path: Path) -> None:
