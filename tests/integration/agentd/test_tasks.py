@@ -444,7 +444,7 @@ async def test_a_stopped_agent_leaves_nothing_in_the_kernel(start_agent: StartAg
             for probe in (probe for probe in probes().values() if not probe.sampler):
                 options = trial(probe.options)
                 # Probes at functions of every process would hit the agent's own malloc for minutes.
-                pid = command.pid if probe.places(parse_options(probe.options, options)) else 0
+                pid = command.pid if probe.places(parse_options(probe.options, options)) else None
                 await start(agent, request(probe.name, pid=pid, **options))
             assert unheld() - before
     assert not await asyncio.to_thread(left_behind, before)
