@@ -51,7 +51,7 @@ class TaskGroup(asyncio.TaskGroup):
         except BaseException as raised:
             traceback.clear_frames(raised.__traceback__)
             # A group that only waits for its tasks cancels its own task when one fails, and does not take that back.
-            if sys.version_info < (3, 13) and self._has_cancelled() and not in_block:
+            if self._has_cancelled() and not in_block:
                 self._task.uncancel()
             if isinstance(raised, BaseExceptionGroup) and self._task.cancelling():
                 raise asyncio.CancelledError from None
@@ -68,8 +68,8 @@ class TaskGroup(asyncio.TaskGroup):
         return task
 
     def _has_cancelled(self) -> bool:
-        """Whether the group has cancelled the task that it is in."""
-        return bool(self._parent_cancel_requested)  # type: ignore[attr-defined]
+        """Whether the group has cancelled the task that it is in. From Python 3.13 on, it always takes that back."""
+        return sys.version_info < (3, 13) and bool(self._parent_cancel_requested)  # type: ignore[attr-defined]  # private
 
 
 async def _forever(name: str, work: Coroutine[Any, Any, None]) -> None:

@@ -1,7 +1,5 @@
 """The real nginx with deploy/nginx, in front of two servers."""
 
-import os
-import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.certificate import self_signed
+from tests.integration.server.program import Program
 from tests.ports import free_port
 
 _CONFIGURATION = Path(__file__).parents[3] / "deploy/nginx"
@@ -24,7 +23,7 @@ class Addresses:
     enrol: str
 
 
-class Front:
+class Front(Program):
     """nginx with the configuration, in which names and ports are replaced; a context manager.
 
     Args:
@@ -70,7 +69,6 @@ class Front:
         self._command = ["nginx", "-c", str(folder / "nginx.conf"), "-g", "daemon off; master_process off;"]
         checked = subprocess.run([*self._command[:3], "-t"], capture_output=True, text=True)
         assert checked.returncode == 0, checked.stderr
-        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -84,23 +82,6 @@ class Front:
         if not self._process:
             with self.log.open("a") as out:
                 self._process = subprocess.Popen(self._command, stdout=out, stderr=out)
-
-    def kill(self) -> None:
-        """Kills it, even if it is stopped."""
-        if self._process:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def pause(self) -> None:
-        """Stops it: it takes connections, and forwards nothing."""
-        if self._process:
-            os.kill(self._process.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Lets it go on."""
-        if self._process:
-            os.kill(self._process.pid, signal.SIGCONT)
 
     def curl(self, path: str, *options: str) -> tuple[int, str, str]:
         """Status, HTTP version and body of a person's request."""

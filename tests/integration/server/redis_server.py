@@ -1,8 +1,6 @@
 """A real Redis for tests, which they stop, kill, pause and flush."""
 
-import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -11,11 +9,12 @@ from types import TracebackType
 from typing import Self
 
 import redis
+from tests.integration.server.program import Program
 
 from scope_server.redis.address import Address, address
 
 
-class RedisServer:
+class RedisServer(Program):
     """A redis-server at a Unix socket in a directory, which is made; its data are only in memory.
 
     Args:
@@ -32,7 +31,6 @@ class RedisServer:
         own = ["port 0", f"unixsocket {self._socket}", 'save ""', f"logfile {self._log}", f"dir {directory}"]
         self._configuration.write_text("\n".join([*own, *lines]))
         self.url = url or f"unix://{self._socket}"
-        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -73,28 +71,6 @@ class RedisServer:
         """Writes its data to a file, for a later `start`."""
         with self.client as client:
             client.save()
-
-    @property
-    def runs(self) -> bool:
-        """Whether it was started and not killed."""
-        return self._process is not None
-
-    def kill(self) -> None:
-        """Kills it; its data are gone."""
-        if self._process:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def pause(self) -> None:
-        """Stops it: it takes connections, and answers nothing."""
-        if self._process:
-            os.kill(self._process.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Lets it go on."""
-        if self._process:
-            os.kill(self._process.pid, signal.SIGCONT)
 
     def flush(self) -> None:
         """Takes its data away."""
