@@ -102,9 +102,10 @@ messages: $(PACKAGES) ## collect the console's texts in web/src/locales, to be t
 	@$(IN_WEB) node node_modules/@lingui/cli/dist/lingui.js extract --clean
 
 .PHONY: docs
-docs: build ## write the pages in docs/probes/ from the catalogue, and docs/api.md from the table of routes
+docs: build ## write docs/probes/, docs/api.md and docs/settings.md from the catalogue, the table of routes and the settings
 	@$(BIN)/python docs/probes/generate.py
 	@$(BIN)/python tools/generate_api_page.py
+	@$(BIN)/python tools/generate_settings_page.py
 
 .PHONY: client
 client: build ## write the command line's calls of the API from the table of routes

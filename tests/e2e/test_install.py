@@ -53,7 +53,7 @@ def test_unit_user_directory_and_configuration(daemon: str, tmp_path: Path) -> N
         f"var/lib/{name}": f"700 {name} {name}",
     }
     assert name in (tmp_path / "etc/passwd").read_text()
-    said = scope("config", "check", daemon, tmp_path / f"etc/scope/{daemon}.toml")
+    said = scope("config", "show", daemon, tmp_path / f"etc/scope/{daemon}.toml")
     assert f'state_dir               "/var/lib/{name}"'.replace(" ", "") in said.replace(" ", "")
 
 

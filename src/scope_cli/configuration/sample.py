@@ -18,7 +18,8 @@ def sample(daemon: Daemon[Any], values: Mapping[str, Any] | None = None) -> str:
     head = (
         f"Settings of {daemon.meaning}. A line with # in front has the default, or an example where there is none. "
         f"An option on the command line counts before an environment variable, a variable before this file. "
-        f"`scope config check {daemon.name}` says which values hold, and what is wrong with them."
+        f"`scope config check {daemon.name}` says what is wrong with them, and `scope config show {daemon.name}` "
+        f"which values hold."
     )
     values = values or {}
     state = values.get("state_dir", ROOTS_STATE)
