@@ -80,6 +80,17 @@ def test_a_stream_of_many_buffers_is_not_gone_through() -> None:
         declared_bytes(_stream(pa.record_batch([pa.array([1])] * 3_000, names=[str(n) for n in range(3_000)])))
 
 
+def test_a_batch_of_an_earlier_version_is_refused() -> None:
+    """Before 1.0, a batch could tell in another place that it is compressed; then its claims would not be seen."""
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch({"n": pa.array([7] * 10_007, pa.int64())})
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    with pytest.raises(Rejected, match="version before"):
+        declared_bytes(sink.getvalue().to_pybytes())
+
+
 def test_what_is_no_stream_is_refused() -> None:
     """Bytes that are no Arrow stream are refused."""
     for nonsense in (b"x", b"nonsense" * 100, b"\xff\xff\xff\xff" * 10):
