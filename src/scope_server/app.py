@@ -148,7 +148,12 @@ async def serve(
         upkeep = Upkeep(conninfo, _jobs(retention, conninfo, tables, settings.keep_days), disk)
         api[context.DISK], api[context.RETENTION], api[context.UPKEEP] = disk, retention, upkeep
         api[context.QUARANTINE], api[context.EXPORTS] = (
-            Quarantine(conninfo, tables, Admission(tables, settings.keep_days)),
+            Quarantine(
+                conninfo,
+                tables,
+                Admission(tables, settings.keep_days),
+                partial(fleet.signals.tell, Topic.COMMITTED),
+            ),
             Exports(settings, Stored(conninfo, database, reader, tables), partial(collected, api)),
         )
         own = partial(authority.own, settings.advertise)

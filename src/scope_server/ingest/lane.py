@@ -131,10 +131,15 @@ class Lane:
             return [Outcome(Verdict.LATER, f"the server failed: {error}", "failed")] * len(group)
         if written is None:
             return None
-        batches = [one.content for one in deliveries if isinstance(one.content, Batch)]
-        for _ in filter(lambda batch: batch.redated, batches):
-            self._backlog.counts.redate()
-        self._committed({batch.stream for batch in batches})
+        committed = set[str]()
+        for batch, outcome in zip((one.content for one in deliveries), written, strict=True):
+            if isinstance(batch, Batch):
+                if batch.redated:
+                    self._backlog.counts.redate()
+                if outcome.verdict is Verdict.STORED:
+                    committed.add(batch.stream)
+        if committed:
+            self._committed(committed)
         return written
 
     def _admitted(self, pending: Pending) -> Delivery:

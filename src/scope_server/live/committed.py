@@ -1,4 +1,4 @@
-"""Tells which streams have new rows: writers' threads say it, and who reads live waits for it."""
+"""Tells which streams have new rows, as writers of this and of other servers say, to those who read live."""
 
 import asyncio
 from collections import defaultdict
@@ -7,19 +7,14 @@ from contextlib import contextmanager
 
 
 class Committed:
-    """News of commits. Created in the event loop in which others wait."""
+    """News of commits."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
 
     def tell(self, streams: Collection[str]) -> None:
-        """Rows of these streams were committed. For any thread."""
-        if any(stream in self._waiting for stream in streams):
-            self._loop.call_soon_threadsafe(self._wake, streams)
-
-    def _wake(self, streams: Collection[str]) -> None:
-        for stream in streams:
+        """Rows of these streams were committed; without streams: maybe rows of any. For the event loop."""
+        for stream in streams or list(self._waiting):
             for event in self._waiting.get(stream, ()):
                 event.set()
 

@@ -13,7 +13,6 @@ from scope_server.store.reading.reader import EventQuery, Reader
 log = logging.getLogger(__name__)
 
 _PAUSE_S = 0.1  # commits within it are read together
-_UNTOLD_S = 1.0  # what another server has committed is asked for so often
 _MOST_PAGES = 5  # that are read after a commit; of more rows than they have, the newest are skipped
 _AGAIN_S = 1.0
 
@@ -55,17 +54,14 @@ class Question:
         place = await self._now()
         self._begun.set()
         while True:
-            try:
-                async with asyncio.timeout(_UNTOLD_S):
-                    await told.wait()
-            except TimeoutError:
-                pass
-            told.clear()
+            await told.wait()
             await asyncio.sleep(_PAUSE_S)
+            told.clear()
             try:
                 place = await self._read(place)
             except StoreUnavailable as error:
                 log.info("a live view waits for the database", extra={"reason": str(error)})
+                told.set()
                 await asyncio.sleep(_AGAIN_S)
 
     async def _read(self, place: Place) -> Place:

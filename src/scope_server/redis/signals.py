@@ -75,6 +75,7 @@ class RedisSignals(LocalSignals):
                     super().hear(topic, ())
                 while True:
                     last = await self._link.ask(lambda client: self._read(client, last))  # noqa: B023  # awaited here
+            super().hear(Topic.COMMITTED, ())  # of what other servers commit now, nobody tells
             await asyncio.sleep(_AGAIN_S)
 
     async def _read(self, client: Redis, last: bytes) -> bytes:

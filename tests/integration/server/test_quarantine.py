@@ -1,6 +1,6 @@
 """A record that cannot be stored blocks no others: it is quarantined, and the others are stored."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 from tests.integration.server.records import LATER, REFUSED, STORED, Line, Run, account, lined, rows
@@ -26,9 +26,9 @@ def _group(run: Run, count: int = 9, size: int = 11) -> list[Record]:
     return [run.batch(n + 1, rows(size, size * n), emitted=size * count) for n in range(count)]
 
 
-def _quarantine(line: Line) -> Quarantine:
+def _quarantine(line: Line, committed: Callable[[Collection[str]], None] = lambda _: None) -> Quarantine:
     tables = Tables(streams().values())
-    return Quarantine(line.conninfo, tables, Admission(tables, 30))
+    return Quarantine(line.conninfo, tables, Admission(tables, 30), committed)
 
 
 async def test_a_trigger_that_raises_harms_one_batch(line: Line) -> None:
@@ -63,17 +63,18 @@ async def test_a_fault_of_the_servers_own_harms_one_batch(line: Line, monkeypatc
 
 
 async def test_a_kept_record_is_stored_after_all(line: Line) -> None:
-    """A retry stores the rows and subtracts them from the losses; a retry that fails changes nothing."""
+    """A retry stores the rows, subtracts them from the losses and tells live views; one that fails changes nothing."""
     line.query(TRIGGER)
-    run = Run()
+    run, told = Run(), list[Collection[str]]()
     await line.send(run.start(), *_group(run), run.end({"syscall": 9}))
-    quarantine = _quarantine(line)
+    quarantine = _quarantine(line, told.append)
     (entry,) = quarantine.entries()
     assert (entry.run_id, entry.sequence, entry.code, entry.kept) == (str(run.run_id), 2, "refused", True)
     with pytest.raises(Rejected, match="unlucky"):
         quarantine.retry(entry.id)
     assert line.books() == [(99, 88, 11, 0, True)]
     assert quarantine.entries() == [entry]
+    assert told == []
     line.query("DROP TRIGGER refuse ON fresh.syscall")
     quarantine.retry(entry.id)
     assert line.books() == [(99, 99, 0, 0, True)]
@@ -82,6 +83,7 @@ async def test_a_kept_record_is_stored_after_all(line: Line) -> None:
     assert quarantine.entries() == []
     with pytest.raises(UnknownThing):
         quarantine.retry(entry.id)
+    assert told == [["syscall"]]
 
 
 async def test_a_dropped_entry_stays_lost(line: Line) -> None:

@@ -1,6 +1,6 @@
 """The quarantine: lists, retries and deletes records that the database refused to store."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ from scope_server.errors import Rejected, StoreUnavailable, UnknownThing
 from scope_server.machine import Machine
 from scope_server.store.reading.queries import queries
 from scope_server.store.schema.tables import Tables
-from scope_server.store.writing.delivery import Delivery
+from scope_server.store.writing.delivery import Batch, Delivery
 from scope_server.store.writing.writer import Writer
 
 Admit = Callable[[Record, Machine], Delivery]
@@ -51,13 +51,20 @@ class Quarantine:
         conninfo: a libpq connection string.
         tables: the known streams by name.
         admit: makes deliveries of records, such as an `Admission`.
+        committed: called, in the caller's thread, with the stream of which rows were committed.
 
     Raises:
         StoreUnavailable: from all methods, if the database cannot be reached.
     """
 
-    def __init__(self, conninfo: str, tables: Tables, admit: Admit) -> None:
-        self._conninfo, self._tables, self._admit = conninfo, tables, admit
+    def __init__(
+        self,
+        conninfo: str,
+        tables: Tables,
+        admit: Admit,
+        committed: Callable[[Collection[str]], None] = lambda _: None,
+    ) -> None:
+        self._conninfo, self._tables, self._admit, self._committed = conninfo, tables, admit, committed
 
     def entries(self, limit: int = 100) -> list[Quarantined]:
         """The quarantined records, newest first."""
@@ -83,6 +90,8 @@ class Quarantine:
             writer.retry(entry, delivery)
         finally:
             writer.close()
+        if isinstance(delivery.content, Batch):
+            self._committed([delivery.content.stream])
 
     def drop(self, entry: int) -> None:
         """Deletes an entry; its events stay counted as lost.
