@@ -3,9 +3,9 @@ import { type KeyboardEvent, type PointerEvent, useEffect, useMemo, useRef, useS
 
 import { onTheme } from "../colours";
 import { count, quantity, share, visible } from "../format";
-import { draw, frameAt, HIGH, lastBelow, path, type View } from "./draw";
+import { draw, frameAt, HIGH, Look, outline, tooNarrow, type View } from "./draw";
 import "./flamegraph.css";
-import type { Frames } from "./frames";
+import { type Frames, sibling, weightOf } from "./frames";
 
 interface Props {
   frames: Frames;
@@ -19,14 +19,14 @@ interface Props {
 export function FlameGraph({ frames, find, onFunction, height = 420 }: Props) {
   const { t } = useLingui();
   const place = useRef<HTMLDivElement>(null);
-  const canvas = useRef<HTMLCanvasElement>(null);
+  const picture = useRef<HTMLCanvasElement>(null);
+  const marked = useRef<HTMLCanvasElement>(null); // over the picture, so that a pointer that moves draws only two borders
   const [width, setWidth] = useState(0);
   const [dark, setDark] = useState(isDark());
   const [zoom, setZoom] = useState(0);
   const [top, setTop] = useState(0);
   const [over, setOver] = useState(-1);
   const [at, setAt] = useState(-1);
-  const [hidden, setHidden] = useState(0);
 
   useEffect(() => {
     setZoom(0);
@@ -46,27 +46,11 @@ export function FlameGraph({ frames, find, onFunction, height = 420 }: Props) {
   const matched = useMemo(() => (found ? weightOf(frames, found) : 0), [frames, found]);
   const content = frames.depth * HIGH + 4;
   const tall = Math.min(height, Math.max(content, 80));
-  const view: View = useMemo(
-    () => ({ zoom, top, width, height: tall, found, over, at, dark }),
-    [zoom, top, width, tall, found, over, at, dark],
-  );
-  useEffect(() => {
-    const target = canvas.current;
-    const context = target?.getContext("2d");
-    if (!target || !context || !width) return;
-    const frame = requestAnimationFrame(() => {
-      const ratio = devicePixelRatio || 1;
-      if (target.width !== width * ratio || target.height !== tall * ratio) {
-        target.width = width * ratio;
-        target.height = tall * ratio;
-        target.style.width = `${width}px`;
-        target.style.height = `${tall}px`;
-      }
-      context.setTransform(ratio, 0, 0, ratio, 0, 0);
-      setHidden(draw(context, frames, view));
-    });
-    return () => cancelAnimationFrame(frame);
-  }, [frames, view, width, tall]);
+  const look = useMemo(() => new Look(frames), [frames]);
+  const hidden = useMemo(() => tooNarrow(frames, zoom, width), [frames, zoom, width]);
+  const view: View = useMemo(() => ({ zoom, top, width, height: tall, found, dark }), [zoom, top, width, tall, found, dark]);
+  useEffect(() => onFrame(picture.current, view, (context) => draw(context, frames, look, view)), [frames, look, view]);
+  useEffect(() => onFrame(marked.current, view, (context) => outline(context, frames, view, over, at)), [frames, view, over, at]);
 
   const under = (event: PointerEvent) => {
     const box = event.currentTarget.getBoundingClientRect();
@@ -79,7 +63,7 @@ export function FlameGraph({ frames, find, onFunction, height = 420 }: Props) {
   };
   const press = (event: KeyboardEvent) => {
     const here = at < 0 ? zoom : at;
-    if (event.key === "ArrowDown") setAt(here + 1 < lastBelow(frames, here) ? here + 1 : here);
+    if (event.key === "ArrowDown") setAt(here + 1 < (frames.end[here] ?? 0) ? here + 1 : here);
     else if (event.key === "ArrowUp") setAt(Math.max(0, frames.parent[here] ?? 0));
     else if (event.key === "ArrowRight") setAt(sibling(frames, here, 1));
     else if (event.key === "ArrowLeft") setAt(sibling(frames, here, -1));
@@ -104,14 +88,17 @@ export function FlameGraph({ frames, find, onFunction, height = 420 }: Props) {
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}
         onKeyDown={press}
       >
-        <canvas
-          ref={canvas}
-          aria-hidden="true"
-          onPointerMove={(event) => setOver(under(event))}
-          onPointerLeave={() => setOver(-1)}
-          onClick={(event) => zoomTo(under(event as unknown as PointerEvent))}
-          onDoubleClick={() => at >= 0 && onFunction?.(frames.label[at] ?? 0)}
-        />
+        <div className="flames-canvas" style={{ height: tall }}>
+          <canvas ref={picture} aria-hidden="true" />
+          <canvas
+            ref={marked}
+            aria-hidden="true"
+            onPointerMove={(event) => setOver(under(event))}
+            onPointerLeave={() => setOver(-1)}
+            onClick={(event) => zoomTo(under(event as unknown as PointerEvent))}
+            onDoubleClick={() => at >= 0 && onFunction?.(frames.label[at] ?? 0)}
+          />
+        </div>
         <div style={{ height: Math.max(0, content - tall) }} />
       </div>
       <div className="row soft flames-foot">
@@ -122,6 +109,7 @@ export function FlameGraph({ frames, find, onFunction, height = 420 }: Props) {
         )}
         {found && <Trans>{share(matched / (frames.value[0] || 1))} in frames that match</Trans>}
         {hidden > 0 && <Plural value={hidden} one="# frame is too narrow to be drawn: zoom in" other="# frames are too narrow to be drawn: zoom in" />}
+        {frames.cut > 0 && <Plural value={frames.cut} one="# small frame is not followed further" other="# small frames are not followed further" />}
         {at >= 0 && onFunction && (
           <button type="button" onClick={() => onFunction(frames.label[at] ?? 0)}>
             <Trans>Callers and callees of this function</Trans>
@@ -174,23 +162,20 @@ function matching(frames: Frames, find: string): Uint8Array | undefined {
   return Uint8Array.from(frames.labels, (label) => Number(test(label)));
 }
 
-/** What the outermost matching frames weigh. */
-function weightOf(frames: Frames, found: Uint8Array): number {
-  let sum = 0;
-  for (let index = 0; index < frames.count; index += 1) {
-    if (!found[frames.label[index] ?? 0]) continue;
-    if (path(frames, index).some((above) => found[frames.label[above] ?? 0])) continue;
-    sum += frames.value[index] ?? 0;
-  }
-  return sum;
-}
-
-function sibling(frames: Frames, index: number, step: 1 | -1): number {
-  const parent = frames.parent[index] ?? -1;
-  if (step === 1) {
-    const next = lastBelow(frames, index);
-    return next < frames.count && frames.parent[next] === parent ? next : index;
-  }
-  for (let at = index - 1; at > parent; at -= 1) if (frames.parent[at] === parent) return at;
-  return index;
+/** Draws in the next frame of the screen; returns what takes that back. */
+function onFrame(canvas: HTMLCanvasElement | null, { width, height }: View, act: (context: CanvasRenderingContext2D) => void) {
+  const context = canvas?.getContext("2d");
+  if (!canvas || !context || !width) return undefined;
+  const frame = requestAnimationFrame(() => {
+    const ratio = devicePixelRatio || 1;
+    if (canvas.width !== Math.floor(width * ratio) || canvas.height !== Math.floor(height * ratio)) {
+      canvas.width = width * ratio;
+      canvas.height = height * ratio;
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+    }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    act(context);
+  });
+  return () => cancelAnimationFrame(frame);
 }

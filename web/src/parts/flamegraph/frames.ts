@@ -8,13 +8,20 @@ export interface Frames {
   label: Int32Array;
   level: Uint16Array;
   parent: Int32Array;
+  /** The frame after the last one below this one. */
+  end: Int32Array;
   /** Where a frame begins, in units of the root's value. */
   start: Float64Array;
   value: Float64Array;
   self: Float64Array;
   /** Of the side that is compared with; empty: there is none. */
   other: Float64Array;
+  /** The frames by level, from left to right; level n begins at `levelAt[n]` and ends at `levelAt[n + 1]`. */
+  byLevel: Int32Array;
+  levelAt: Int32Array;
   depth: number;
+  /** Frames whose callers or callees were left out, because they are too small to be seen. */
+  cut: number;
   unit: string;
   title: string;
   samples: string;
@@ -30,15 +37,17 @@ export function readFrames(content: ArrayBuffer): Frames {
   };
   const texts = table.getChild("label")?.toArray() as string[];
   const kinds = table.getChild("kind")?.toArray() as string[];
-  const known = new Map<string, number>();
+  const known = new Map<string, Map<string, number>>(); // by kind and text
   const frames = { labels: [] as string[], kinds: [] as string[] };
   const label = Int32Array.from(texts, (text, index) => {
-    const key = `${kinds[index]} ${text}`;
-    const number = known.get(key) ?? known.size;
-    if (number === known.size) {
-      known.set(key, number);
+    const kind = kinds[index] ?? "";
+    let ofKind = known.get(kind);
+    if (!ofKind) known.set(kind, (ofKind = new Map()));
+    let number = ofKind.get(text);
+    if (number === undefined) {
+      ofKind.set(text, (number = frames.labels.length));
       frames.labels.push(text);
-      frames.kinds.push(kinds[index] ?? "");
+      frames.kinds.push(kind);
     }
     return number;
   });
@@ -50,6 +59,7 @@ export function readFrames(content: ArrayBuffer): Frames {
     value: numbers("value"),
     self: numbers("self"),
     other: numbers("other_value"),
+    cut: 0,
     unit: told?.get("unit") ?? "",
     title: told?.get("title") ?? "",
     samples: told?.get("samples") ?? "",
@@ -57,148 +67,84 @@ export function readFrames(content: ArrayBuffer): Frames {
   });
 }
 
-type Unplaced = Omit<Frames, "count" | "parent" | "start" | "depth">;
+export type Unplaced = Omit<Frames, "count" | "parent" | "end" | "start" | "byLevel" | "levelAt" | "depth">;
 
-/** Gives each frame its parent and its place. */
+/** Gives each frame its parent, its end and its place. */
 export function placed(given: Unplaced): Frames {
-  const count = given.level.length;
+  const { level, value } = given;
+  const count = level.length;
+  const depth = level.reduce((most, one) => Math.max(most, one + 1), 0);
   const parent = new Int32Array(count).fill(-1);
+  const end = new Int32Array(count).fill(count);
   const start = new Float64Array(count);
-  const last: number[] = []; // newest frame of each level
-  const end: number[] = []; // where the next child of it begins
-  let depth = 0;
+  const levelAt = new Int32Array(depth + 1);
+  const open = new Int32Array(depth); // newest frame of each level
+  const next = new Float64Array(depth); // where the next child of it begins
+  let before = -1; // level of the frame before
   for (let index = 0; index < count; index += 1) {
-    const level = given.level[index] ?? 0;
-    depth = Math.max(depth, level + 1);
-    if (level > 0) {
-      const above = last[level - 1] ?? 0;
+    const at = level[index] ?? 0;
+    for (let closed = at; closed <= before; closed += 1) end[open[closed] ?? 0] = index;
+    if (at > 0) {
+      const above = open[at - 1] ?? 0;
+      const place = next[at - 1] ?? 0;
       parent[index] = above;
-      start[index] = end[level - 1] ?? 0;
-      end[level - 1] = (start[index] ?? 0) + (given.value[index] ?? 0);
+      start[index] = place;
+      next[at - 1] = place + (value[index] ?? 0);
     }
-    last[level] = index;
-    end[level] = start[index] ?? 0;
+    open[at] = index;
+    next[at] = start[index] ?? 0;
+    levelAt[at + 1] = (levelAt[at + 1] ?? 0) + 1;
+    before = at;
   }
-  return { ...given, count, parent, start, depth };
+  for (let at = 0; at < depth; at += 1) levelAt[at + 1] = (levelAt[at + 1] ?? 0) + (levelAt[at] ?? 0);
+  return { ...given, count, parent, end, start, byLevel: sorted(level, levelAt), levelAt, depth };
 }
 
-interface Branch {
-  label: number;
-  value: number;
-  self: number;
-  other: number;
-  below: Map<number, Branch>;
-}
-
-function branch(label: number): Branch {
-  return { label, value: 0, self: 0, other: 0, below: new Map() };
-}
-
-/** The same turned round: what was innermost is outermost, so that all callers of a function are below it. */
-export function inverted(frames: Frames, of?: number): Frames {
-  const root = branch(frames.label[0] ?? 0);
-  const otherSelf = selfOf(frames, frames.other);
-  for (let index = 0; index < frames.count; index += 1) {
-    const [weight, other] = [frames.self[index] ?? 0, otherSelf[index] ?? 0];
-    if (weight === 0 && other === 0) continue;
-    let at: number = index;
-    if (of !== undefined) while (at > 0 && frames.label[at] !== of) at = frames.parent[at] ?? -1;
-    if (at < 0 || (of !== undefined && at === 0 && frames.label[0] !== of)) continue;
-    let place = root;
-    place.value += weight;
-    place.other += other;
-    for (; at > 0; at = frames.parent[at] ?? -1) {
-      const label = frames.label[at] ?? 0;
-      let next = place.below.get(label);
-      if (!next) place.below.set(label, (next = branch(label)));
-      next.value += weight;
-      next.other += other;
-      place = next;
-    }
-    place.self += weight;
+function sorted(level: Uint16Array, levelAt: Int32Array): Int32Array {
+  const byLevel = new Int32Array(level.length);
+  const next = levelAt.slice();
+  for (let index = 0; index < level.length; index += 1) {
+    const at = level[index] ?? 0;
+    const place = next[at] ?? 0;
+    byLevel[place] = index;
+    next[at] = place + 1;
   }
-  return flattened(frames, root);
+  return byLevel;
 }
 
-/** What the frames below a function are, wherever it is called: the lower half of a sandwich. */
-export function below(frames: Frames, of: number): Frames {
-  const root = branch(frames.label[0] ?? 0);
-  const places: (Branch | undefined)[] = [];
-  for (let index = 0; index < frames.count; index += 1) {
-    const parent = frames.parent[index] ?? -1;
-    const label = frames.label[index] ?? 0;
-    const above = parent >= 0 ? places[parent] : undefined;
-    const place = above ?? (label === of ? root : undefined);
-    if (!place) continue;
-    let next = place.below.get(label);
-    if (!next) place.below.set(label, (next = branch(label)));
-    if (place === root) {
-      root.value += frames.value[index] ?? 0;
-      root.other += frames.other[index] ?? 0;
-    }
-    next.value += frames.value[index] ?? 0;
-    next.other += frames.other[index] ?? 0;
-    next.self += frames.self[index] ?? 0;
-    places[index] = next;
+/** The frames above a frame, innermost first. */
+export function path(frames: Frames, index: number): number[] {
+  const found: number[] = [];
+  for (let at = frames.parent[index] ?? -1; at >= 0; at = frames.parent[at] ?? -1) found.push(at);
+  return found;
+}
+
+/** The first place in `byLevel`, of a level, of a frame that is not before `index`. */
+export function placeIn(frames: Frames, level: number, index: number): number {
+  let [low, high] = [frames.levelAt[level] ?? 0, frames.levelAt[level + 1] ?? 0];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((frames.byLevel[middle] ?? 0) < index) low = middle + 1;
+    else high = middle;
   }
-  return flattened(frames, root);
+  return low;
 }
 
-function selfOf(frames: Frames, value: Float64Array): Float64Array {
-  if (!value.length) return value;
-  const own = Float64Array.from(value);
-  for (let index = 1; index < frames.count; index += 1) {
-    const parent = frames.parent[index] ?? 0;
-    own[parent] = (own[parent] ?? 0) - (value[index] ?? 0);
+/** The frame beside a frame, below the same one; the frame itself if there is none. */
+export function sibling(frames: Frames, index: number, step: 1 | -1): number {
+  const place = placeIn(frames, frames.level[index] ?? 0, index) + step;
+  const beside = frames.byLevel[place] ?? index;
+  return frames.level[beside] === frames.level[index] && frames.parent[beside] === frames.parent[index] ? beside : index;
+}
+
+/** What the outermost frames with one of these labels weigh. */
+export function weightOf(frames: Frames, labels: Uint8Array): number {
+  let sum = 0;
+  for (let index = 0; index < frames.count; ) {
+    if (labels[frames.label[index] ?? 0]) {
+      sum += frames.value[index] ?? 0;
+      index = frames.end[index] ?? frames.count;
+    } else index += 1;
   }
-  return own;
-}
-
-function flattened(frames: Frames, root: Branch): Frames {
-  const level: number[] = [];
-  const label: number[] = [];
-  const value: number[] = [];
-  const self: number[] = [];
-  const other: number[] = [];
-  const waiting: [Branch, number][] = [[root, 0]];
-  for (let next = waiting.pop(); next; next = waiting.pop()) {
-    const [one, at] = next;
-    level.push(at);
-    label.push(one.label);
-    value.push(one.value);
-    self.push(one.self);
-    other.push(one.other);
-    const inner = [...one.below.values()].sort((a, b) => a.value - b.value);
-    for (const child of inner) waiting.push([child, at + 1]);
-  }
-  return placed({
-    ...frames,
-    level: Uint16Array.from(level),
-    label: Int32Array.from(label),
-    value: Float64Array.from(value),
-    self: Float64Array.from(self),
-    other: frames.other.length ? Float64Array.from(other) : frames.other,
-  });
-}
-
-export interface Function {
-  label: number;
-  total: number;
-  self: number;
-}
-
-/** Functions by their time; a recursive one counts once a stack. */
-export function functions(frames: Frames): Function[] {
-  const found = new Map<number, Function>();
-  const open: number[] = [];
-  for (let index = 1; index < frames.count; index += 1) {
-    const [level, label] = [frames.level[index] ?? 0, frames.label[index] ?? 0];
-    open.length = Math.min(open.length, level);
-    const one = found.get(label) ?? { label, total: 0, self: 0 };
-    if (!open.includes(label)) one.total += frames.value[index] ?? 0;
-    one.self += frames.self[index] ?? 0;
-    found.set(label, one);
-    open[level] = label;
-  }
-  return [...found.values()].sort((one, other) => other.self - one.self);
+  return sum;
 }
