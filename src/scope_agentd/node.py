@@ -8,7 +8,7 @@ import secrets
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -64,11 +64,7 @@ def describe_node(state_dir: Path, machine: str) -> control_pb2.Node:
     return node
 
 
-def hello(node: control_pb2.Node, roots: Iterable[bytes] = ()) -> session_pb2.Hello:
-    """The first message of a stream, with the current times of both clocks, and what tells this process from others.
-
-    Args:
-        roots: digests of the authorities that the agent trusts.
-    """
+def hello(node: control_pb2.Node) -> session_pb2.Hello:
+    """The first message of a stream, with the current times of both clocks, and what tells this process from others."""
     ktime_ns, utc_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
-    return session_pb2.Hello(node=node, ktime_ns=ktime_ns, utc_ns=utc_ns, life=_LIFE, takes_where=True, roots=roots)
+    return session_pb2.Hello(node=node, ktime_ns=ktime_ns, utc_ns=utc_ns, life=_LIFE, takes_where=True)

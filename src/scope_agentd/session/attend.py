@@ -53,8 +53,7 @@ class Attendance:
             SessionEnded: the server ended the session.
         """
         call: Any = stub.Attend()  # type: ignore[call-arg]  # the aio stub takes no iterator
-        trusted = map(digest_of, self._membership.credentials.authorities)
-        await write(call, session_pb2.AttendRequest(hello=hello(self._node, trusted)))
+        await write(call, session_pb2.AttendRequest(hello=self._hello()))
         async with TaskGroup() as telling:
             telling.create_task(self._report(call))
             telling.create_task(self._tell_probes(call, soon=False))
@@ -71,6 +70,14 @@ class Attendance:
                 elif reply.renew:
                     telling.create_task(renew(self._membership, stub, at))
             raise SessionEnded("the server ended the session")
+
+    def _hello(self) -> session_pb2.Hello:
+        """With what the server may have changed meanwhile."""
+        message, fleet = hello(self._node), self._membership.fleet
+        message.roots.extend(map(digest_of, self._membership.credentials.authorities))
+        message.servers.extend(fleet.servers)
+        message.enrolments.extend(fleet.enrolments)
+        return message
 
     async def _take_revoked(self, serials: frozenset[str]) -> None:
         try:

@@ -30,9 +30,7 @@ class Answers:
 
     def with_certificate(self, certificate: x509.Certificate) -> enrolment_pb2.Certificate:
         """The answer with this certificate."""
-        listening = self._where()
-        ports = self._ports or [at.port for at in listening]
-        sessions, enrolments = (self._reached(at.at(port=port)) for at, port in zip(listening, ports, strict=True))
+        sessions, enrolments = self._addresses()
         return enrolment_pb2.Certificate(
             certificate=certificate.public_bytes(Encoding.DER),
             session_address=sessions[0],
@@ -41,8 +39,26 @@ class Answers:
             enrolment_addresses=enrolments,
         )
 
+    def are_known(self, sessions: Sequence[str], enrolments: Sequence[str]) -> bool:
+        """Whether a machine that knows the services at these addresses would be told the same now."""
+        told = zip((sessions, enrolments), self._addresses(), strict=True)
+        return all(_known(has, addresses) for has, addresses in told)
+
+    def _addresses(self) -> tuple[list[str], list[str]]:
+        """Of the session service, and of the enrolment service."""
+        sessions, enrolments = self._where()
+        ports = self._ports or [sessions.port, enrolments.port]
+        return self._reached(sessions.at(port=ports[0])), self._reached(enrolments.at(port=ports[1]))
+
     def _reached(self, at: Endpoint) -> list[str]:
         """The addresses to tell machines: without a host if it listens on all addresses, and none is advertised."""
         if self._advertised:
             return [str(at.at(host=host)) for host in self._advertised]
         return [f":{at.port}"] if at.is_everywhere else [str(at)]
+
+
+def _known(has: Sequence[str], told: Sequence[str]) -> bool:
+    """Whether a machine has the addresses that are told. One without a host has the host at which it was told."""
+    if told[0].startswith(":"):
+        return len(has) == 1 and has[0].endswith(told[0])
+    return list(has) == list(told)

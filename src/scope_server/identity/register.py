@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cryptography import x509
@@ -24,6 +24,9 @@ from scope_wire.join_token import digest_of
 log = logging.getLogger(__name__)
 
 _READ_EVERY_S = 5.0
+# Between renewals because of addresses: servers of a fleet that advertise different ones must not have their machines
+# renew again and again.
+_ADDRESSES_EVERY = timedelta(hours=1)
 
 
 class Register:
@@ -115,7 +118,8 @@ class Register:
 
     async def watch(self, sessions: Sessions) -> None:
         """Reads again and again who was removed or revoked. Ends the sessions of those and of expired certificates, and
-        has certificates renewed after half of their time: by our clock, since that of a machine may be wrong."""
+        has certificates renewed after half of their time: by our clock, since that of a machine may be wrong. Machines
+        learn with a new certificate what has changed, so those that do not know the roots or addresses renew, too."""
         trusted = self.authority.trusted
         while True:
             try:
@@ -139,7 +143,7 @@ class Register:
             self.require_member(session.holder)
         except NotAdmitted as refusal:
             session.end(refusal)
-        if not self.is_fresh(session.holder):
+        if not self.is_fresh(session.holder) or (session.misses_addresses and _is_old(session.holder)):
             session.ask_to_renew()
         session.tell_revoked(self._persons)
 
@@ -154,3 +158,8 @@ class Register:
     async def _read(self) -> None:
         self._ended = await self.members.ended()
         self._persons = frozenset(row["serial"] for row in await self._database.fetch("revoked_persons"))
+
+
+def _is_old(holder: Holder) -> bool:
+    """Whether a certificate may be renewed because of the server's addresses."""
+    return holder.expires - datetime.now(UTC) < LIFETIME - _ADDRESSES_EVERY

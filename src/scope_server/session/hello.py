@@ -1,6 +1,7 @@
 """Checks the Hello, the first message of a stream."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -14,6 +15,7 @@ _TEXTS = {"hostname": 255, "kernel": 255, "architecture": 63, "agent_version": 6
 _LIFE_BYTES = 16
 _ROOT_BYTES = 32
 _MOST_ROOTS = 16
+_MOST_ADDRESSES, _ADDRESS_CHARACTERS = 256, 261  # a name of 253 characters with brackets, colon and port
 _MOST_CPUS = 1 << 20
 _BIGINT = (1 << 63) - 1
 _HEX = frozenset("0123456789abcdef")
@@ -29,6 +31,7 @@ class Caller:
         clock_ahead_ns: the machine's clock minus the server's clock.
         takes_where: the agent applies the filters of tasks; an older one does not know them.
         roots: digests of the authorities that the agent trusts; empty: it does not say.
+        servers, enrolments: host:port at which the agent looks for its servers; empty: it does not say.
     """
 
     machine_id: str
@@ -45,6 +48,8 @@ class Caller:
     clock_ahead_ns: int
     takes_where: bool
     roots: frozenset[bytes]
+    servers: tuple[str, ...]
+    enrolments: tuple[str, ...]
 
 
 def caller_of(hello: Hello) -> Caller:
@@ -81,7 +86,13 @@ def caller_of(hello: Hello) -> Caller:
         clock_ahead_ns=ahead(hello.utc_ns),
         takes_where=hello.takes_where,
         roots=frozenset(root[:_ROOT_BYTES] for root in hello.roots[:_MOST_ROOTS]),
+        servers=_addresses(hello.servers),
+        enrolments=_addresses(hello.enrolments),
     )
+
+
+def _addresses(given: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text[:_ADDRESS_CHARACTERS] for text in given[:_MOST_ADDRESSES])
 
 
 def ahead(utc_ns: int) -> int:

@@ -97,6 +97,8 @@ class SessionService(SessionServicer):
             async with self._sessions.entrance.turn() as turn:
                 await self._register.members.know(holder, caller.hostname)
                 session = await self._sessions.open(caller, holder)
+                if caller.servers:
+                    session.misses_addresses = not self._answers.are_known(caller.servers, caller.enrolments)
                 try:
                     await context.send_initial_metadata(())
                     async with session.attended(), background(read=self._read(session, requests)):

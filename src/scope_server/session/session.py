@@ -26,6 +26,8 @@ class Session:
         life: of the agent's process.
         clock_ahead_ns: the machine's clock minus ours, at the last report.
         takes_where: whether the agent applies the filters of tasks.
+        roots: digests of the authorities that the agent trusts.
+        misses_addresses: whether the agent looks for its servers at other addresses than it would be told now.
         spool: size of the agent's spool at the last report.
         reported: whether the first report has arrived.
         open_runs: open runs in the first report.
@@ -42,6 +44,7 @@ class Session:
     def __init__(self, machine: Machine, holder: Holder, caller: Caller) -> None:
         self.machine, self.holder, self.hostname, self.life = machine, holder, caller.hostname, caller.life
         self.clock_ahead_ns, self.takes_where, self.roots = caller.clock_ahead_ns, caller.takes_where, caller.roots
+        self.misses_addresses = False
         self.spool: session_pb2.Spool | None = None
         self.open_runs: frozenset[str] = frozenset()
         self.acknowledged: tuple[Acknowledged, ...] = ()

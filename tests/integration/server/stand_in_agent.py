@@ -33,6 +33,7 @@ class StandInAgent:
         refuses: why tasks of a probe cannot start, by its name.
         renewals: how often the server asked for a new certificate.
         roots: digests of the authorities that it says it trusts.
+        servers, enrolments: addresses of its servers that it says it knows.
         acknowledged: what the agent says was acknowledged, in its next first report.
         wishes: the server's `Wanted` messages, in order.
         every_s: time between reports if nothing changes, in s; None: no such reports, also when the server asks.
@@ -54,6 +55,8 @@ class StandInAgent:
         self.refuses: dict[str, str] = {}
         self.renewals = 0
         self.roots: tuple[bytes, ...] = ()
+        self.servers: tuple[str, ...] = ()
+        self.enrolments: tuple[str, ...] = ()
         self.every_s: float | None = 1.0
         self.next_ms = 0
         self.ahead_ns = 0
@@ -77,7 +80,14 @@ class StandInAgent:
         boottime = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         utc_ns = time.time_ns() + self.ahead_ns
         return session_pb2.Hello(
-            node=node, ktime_ns=boottime, utc_ns=utc_ns, life=self.life, takes_where=self.takes_where, roots=self.roots
+            node=node,
+            ktime_ns=boottime,
+            utc_ns=utc_ns,
+            life=self.life,
+            takes_where=self.takes_where,
+            roots=self.roots,
+            servers=self.servers,
+            enrolments=self.enrolments,
         )
 
     @asynccontextmanager

@@ -16,7 +16,7 @@ from tests.integration.server.running import Server, node, until
 from tests.integration.server.stand_in_agent import StandInAgent
 from tests.integration.server.test_absence import agent, connected
 from tests.integration.server.test_enrolment import code_of, renewed, token_of
-from tests.integration.server.test_members import joined
+from tests.integration.server.test_members import joined, signed_days_ago
 
 from scope_agentd.errors import NotJoined
 from scope_agentd.identity.join import _certificate_of, join
@@ -132,7 +132,7 @@ async def test_an_authority_from_outside(start_server: StartServer, tmp_path: Pa
 
 async def test_a_server_of_several_names(start_server: StartServer, tmp_path: Path, port: int) -> None:
     """Its certificate has all of them, and machines know all: an agent connects by the second if nobody has the
-    first. A server that is renamed tells it with the next certificate, and is the same to its machines meanwhile."""
+    first."""
     state = tmp_path / "agent"
     async with start_server(advertise=("127.1.2.3", "127.0.0.1", "scope.example")) as server:
         member = await joined(server, state)
@@ -149,3 +149,44 @@ async def test_a_server_of_several_names(start_server: StartServer, tmp_path: Pa
             with pytest.raises(InvalidSettings, match=r"advertise: .* is neither a name nor an address"):
                 async with start_server(advertise=(name,)):
                     pass
+
+
+async def test_a_renamed_server(
+    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
+) -> None:
+    """An agent that reaches it by an old name learns the new one at once, and reaches it when the old one is gone."""
+    state = tmp_path / "agent"
+    async with start_server(advertise=("127.0.0.1",)) as server:
+        with signed_days_ago(monkeypatch, 1):
+            before = await joined(server, state)
+    ports = [Endpoint.parse(each, "port").port for each in (server.ingest, server.enrol)]
+    renamed = {"advertise": ("127.1.2.3",), "ingest": f"0.0.0.0:{ports[0]}", "enrol": f"0.0.0.0:{ports[1]}"}
+    async with agent(state, port):
+        async with start_server(**renamed):
+            after = await until(lambda: asyncio.to_thread(Membership, state), lambda found: found.fleet != before.fleet)
+            assert after.fleet.servers == (f"127.1.2.3:{ports[0]}",)
+            assert after.fleet.enrolments == (f"127.1.2.3:{ports[1]}",)
+            assert after.machine_id == before.machine_id
+        async with start_server(**{**renamed, "ingest": f"127.1.2.3:{ports[0]}"}) as server:
+            await connected(server)
+
+
+async def test_addresses_are_learnt_once_an_hour(
+    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers of a fleet that advertise different names do not have their machines renew again and again; and who knows
+    the addresses, or does not say, does not renew."""
+    async with start_server() as server, AsyncExitStack() as attending:
+        stand_ins, other = {}, "10.0.0.7:8471"
+        machines = {"new": (0, [other]), "old": (1, [other]), "right": (1, [server.ingest]), "silent": (1, [])}
+        for name, (days, knows) in machines.items():
+            with signed_days_ago(monkeypatch, days):
+                member = await joined(server, tmp_path / name)
+            stand_in = stand_ins[name] = StandInAgent(name, member.machine_id)
+            stand_in.servers, stand_in.enrolments = tuple(knows), (server.enrol,)
+            channel = await attending.enter_async_context(to_server(server.ingest, member.credentials))
+            await attending.enter_async_context(stand_in.attending(server, channel))
+        async with asyncio.timeout(60):
+            while stand_ins["old"].renewals < 2:
+                await asyncio.sleep(0.05)
+        assert {name for name, stand_in in stand_ins.items() if stand_in.renewals} == {"old"}
