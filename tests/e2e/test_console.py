@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.e2e.conftest import Up, until
@@ -25,6 +26,7 @@ from scope_cli.errors import CommandError
 WORKLOAD = "import os, time\nwhile True:\n    [os.getppid() for _ in range(50)]\n    time.sleep(0.03)\n"
 SLOWED = Path(__file__).with_name("slowed_llama.py")
 WAITS = Path(__file__).with_name("waits.py")
+CLOCK_TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 STORM = "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nfor _ in range(200_003): os.getppid()\n"
 HOSTILE = [
     "<img src=x onerror=window.ran=1>",
@@ -233,12 +235,15 @@ def test_why_shows_locks_disks_and_peers(browser: Browser, waited: int, look: di
 
 @pytest.mark.parametrize("look", [{"theme": "dark"}, {"theme": "light", "size": {"width": 390, "height": 844}}])
 def test_processes_are_a_live_tree(browser: Browser, tmp_path: Path, look: dict[str, Any]) -> None:
-    """A child that begins and ends while the page is open gets there by itself: below its parent, with its status."""
+    """A child that begins and ends while the page is open gets there by itself: below its parent, with its status.
+
+    The link to why names the process, not only its pid."""
     mark, begin = uuid.uuid4().hex[:8], tmp_path / "begin.png"
     parent, child = f"parent-{mark}", f"child-{mark}"
     script = 'until [ -e "$1" ]; do sleep 0.2; done; sh -c "exit 3" "child-$2"; read line'
     with subprocess.Popen(["sh", "-c", script, parent, begin, mark], stdin=subprocess.PIPE) as process:
         names = {"find": mark, "parent": parent, "child": child, "begin": str(begin)}
+        begun_ticks = int(Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
         (found,) = browser.run("processes", **names, **look, **browser.person("viewer"))
     assert found["waited"] and (found["wrong"], found["faults"], max(0, found["wide"])) == ([], [], 0)
     begun, ended = found["parent"], found["child"]
@@ -247,6 +252,8 @@ def test_processes_are_a_live_tree(browser: Browser, tmp_path: Path, look: dict[
     assert ended["cells"][3].split()[1] == "3"
     assert ended["cells"][5] != "–"  # its time on CPUs, which its end tells
     assert found["closed"] == 0
+    why = {name: values[0].strip('"') for name, values in parse_qs(urlsplit(found["why"]).query).items()}
+    assert (int(why["pid"]), int(why["start"]) // CLOCK_TICK_NS) == (process.pid, begun_ticks)
 
 
 def test_a_server_that_is_away_slow_restarted_or_upgraded(up: Up, browser: Browser) -> None:

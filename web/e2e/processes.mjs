@@ -19,6 +19,7 @@ export default async function ({ given, open, tell }) {
   await page.screenshot({ path: `${given.pictures}/processes-of-one-${given.theme}.png`, fullPage: true });
   const faulty = await faults(page);
   await row(given.parent).locator("button[aria-expanded]").click();
+  const why = await row(given.parent).locator(".branch a").getAttribute("href");
   const closed = await row(given.child).count();
-  tell({ waited, parent, child, closed, faults: faulty, wide: await wide(page), wrong });
+  tell({ waited, parent, child, closed, why, faults: faulty, wide: await wide(page), wrong });
 }

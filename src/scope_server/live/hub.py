@@ -19,7 +19,7 @@ _MOST_VIEWERS = 2000
 _BUSY_S = 10.0
 
 
-Key = tuple[str, Condition | None, tuple[int, ...] | None, int]
+Key = tuple[str, Condition | None, tuple[int, ...] | None, int | None, int]
 
 
 class Hub:
@@ -76,7 +76,7 @@ class Hub:
         if self._viewers >= _MOST_VIEWERS:
             raise TooManyRequests(_BUSY_S, "live views")
         machines = None if asked.machines is None else tuple(asked.machines)
-        key = asked.table.name, asked.where, machines, asked.limit
+        key = asked.table.name, asked.where, machines, asked.task, asked.limit
         question, viewer = self._question(key, asked), Viewer()
         question.viewers.add(viewer)
         self._viewers += 1

@@ -16,26 +16,28 @@ export interface Live {
 const EMPTY: Live = { rows: [], missed: 0, state: "connecting", problem: "" };
 
 /** Rows of a stream as they are stored, newest first. Drawn at most twice a second. */
-export function useLive(stream: string, query: { where?: string; machine?: string }, on: boolean): Live {
+export function useLive(stream: string, query: { where?: string; machine?: string; task?: string }): Live {
   const [live, setLive] = useState(EMPTY);
   const waiting = useRef<Row[]>([]);
-  const { where, machine } = query;
+  const { where, machine, task } = query;
   useEffect(() => {
-    if (!on) return;
     setLive(EMPTY);
     waiting.current = [];
     let source: EventSource;
     let next: ReturnType<typeof setTimeout>;
     const say = (change: Partial<Live>) => setLive((before) => ({ ...before, ...change }));
     const open = () => {
-      source = new EventSource(address(`live/${stream}`, { where, machine }));
+      source = new EventSource(address(`live/${stream}`, { where, machine, task }));
       source.onopen = () => say({ state: "open", problem: "" });
       source.onerror = () => {
         say({ state: "away" });
         // A browser itself tries again after a cut, but not after an answer such as "starting" or "login expired".
         if (source.readyState === EventSource.CLOSED) next = setTimeout(() => void again(), AGAIN_MS);
       };
-      source.addEventListener("rows", (event) => waiting.current.unshift(...(JSON.parse(event.data) as Row[]).reverse()));
+      source.addEventListener("rows", (event) => {
+        // At most so many: the timer of a page that nobody sees runs once a minute.
+        waiting.current = [...(JSON.parse(event.data) as Row[]).reverse(), ...waiting.current].slice(0, KEPT);
+      });
       source.addEventListener("missed", (event) => {
         const { events } = JSON.parse(event.data) as { events: number };
         setLive((before) => ({ ...before, missed: before.missed + events }));
@@ -49,7 +51,7 @@ export function useLive(stream: string, query: { where?: string; machine?: strin
     let ended = false;
     open();
     const draw = setInterval(() => {
-      const fresh = waiting.current.splice(0, KEPT);
+      const fresh = waiting.current;
       waiting.current = [];
       if (fresh.length) setLive((before) => ({ ...before, rows: [...fresh, ...before.rows].slice(0, KEPT) }));
     }, 500);
@@ -59,6 +61,6 @@ export function useLive(stream: string, query: { where?: string; machine?: strin
       source.close();
       clearInterval(draw);
     };
-  }, [stream, where, machine, on]);
+  }, [stream, where, machine, task]);
   return live;
 }

@@ -6,6 +6,7 @@ import type { Row } from "../api/answers";
 import { kindOf, measured, ordered, type Stream } from "../api/columns";
 import { also } from "../parts/complete";
 import { cell, moment } from "../parts/format";
+import { named } from "../parts/process";
 import { useAddress } from "../parts/search";
 
 interface Props {
@@ -40,7 +41,7 @@ export function Details({ stream, row, close }: Props) {
               <Trans>Trace around it</Trans>
             </Link>
             {row.pid !== undefined && row.pid !== null && (
-              <Link to="/why" search={{ ...window, pid: String(row.pid) }} className="button">
+              <Link to="/why" search={{ ...window, ...named(row.pid, row.start_ns) }} className="button">
                 <Trans>Why?</Trans>
               </Link>
             )}

@@ -7,16 +7,34 @@ import { useLive } from "../api/live";
 import { count } from "../parts/format";
 import { Rows } from "../parts/rows";
 import { useAddress } from "../parts/search";
-import { Partial } from "../parts/states";
+import { Empty, Partial } from "../parts/states";
+import { isLive } from "../parts/times";
 import { chosen } from "./columns";
 
-/** Rows as they are stored. */
-export function LiveRows({ stream, onOpen }: { stream: Stream; onOpen: (row: Row) => void }) {
+interface Props {
+  stream: Stream;
+  onOpen: (row: Row) => void;
+}
+
+/** Rows as they are stored, if the page's window ends now. */
+export function LiveRows(props: Props) {
+  const [search, change] = useAddress();
+  if (isLive(search)) return <Tail {...props} />;
+  return (
+    <Empty title={<Trans>The chosen time is over</Trans>}>
+      <button type="button" onClick={() => change({ since: undefined, until: undefined, brushed: undefined })}>
+        <Trans>Show the rows of now</Trans>
+      </button>
+    </Empty>
+  );
+}
+
+function Tail({ stream, onOpen }: Props) {
   const { t } = useLingui();
   const [search] = useAddress();
   const [paused, setPaused] = useState(false);
   const [held, setHeld] = useState<Row[]>([]);
-  const live = useLive(stream.name, { where: search.where, machine: search.machine }, true);
+  const live = useLive(stream.name, { where: search.where, machine: search.machine, task: search.task });
   const rows = paused ? held : live.rows;
   return (
     <>

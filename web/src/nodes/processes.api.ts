@@ -7,6 +7,8 @@ const STREAM = "sched_process_summary";
 
 export interface Process {
   pid: number;
+  /** Its `start_ns`. */
+  start: number;
   comm: string;
   hostname: string;
   onCpu: number;
@@ -29,6 +31,7 @@ export const processes = (machine: string | undefined) =>
 
 interface Row {
   pid: number | null;
+  start_ns: number;
   comm: string;
   hostname: string;
   interval_ns: number;
@@ -41,8 +44,8 @@ function added(rows: Row[]): Process[] {
   const found = new Map<string, Process & { time: number }>();
   for (const row of rows) {
     if (!row.pid) continue;
-    const key = `${row.hostname} ${row.pid}`;
-    const one = found.get(key) ?? { pid: row.pid, comm: row.comm, hostname: row.hostname, onCpu: 0, waiting: 0, time: 0 };
+    const key = `${row.hostname} ${row.pid} ${row.start_ns}`;
+    const one = found.get(key) ?? { pid: row.pid, start: row.start_ns, comm: row.comm, hostname: row.hostname, onCpu: 0, waiting: 0, time: 0 };
     one.onCpu += row.on_cpu_ns;
     one.waiting += row.run_queue_ns;
     one.time += row.interval_ns;

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { share, visible } from "../parts/format";
+import { named } from "../parts/process";
 import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { processes } from "./processes.api";
@@ -32,7 +33,7 @@ export function Processes({ machine }: { machine: string }) {
           ) : (
             <Table
               rows={all.slice(0, SHOWN)}
-              keyOf={(one) => one.pid}
+              keyOf={(one) => `${one.pid} ${one.start}`}
               fields={[
                 { name: t`pid`, number: true, show: (one) => one.pid },
                 { name: t`Program`, className: "clip", show: (one) => visible(one.comm) },
@@ -40,7 +41,7 @@ export function Processes({ machine }: { machine: string }) {
                 { name: t`waiting for one`, number: true, show: (one) => share(one.waiting) },
                 {
                   show: (one) => (
-                    <Link to="/why" search={{ machine, pid: String(one.pid) }}>
+                    <Link to="/why" search={{ machine, ...named(one.pid, one.start) }}>
                       <Trans>why?</Trans>
                     </Link>
                   ),

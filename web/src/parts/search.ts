@@ -23,6 +23,8 @@ export interface Search {
   find?: string;
   zoom?: string;
   pid?: string;
+  /** Of the process with this pid: its `start_ns`. */
+  start?: string;
   probe?: string;
   template?: string;
   next?: string;
@@ -32,7 +34,7 @@ export interface Search {
 
 const NAMES: (keyof Search)[] = [
   "since", "until", "machine", "labels", "task", "group", "where", "brushed", "view", "columns", "by", "column", "find",
-  "zoom", "pid", "probe", "template", "next", "invitation", "with",
+  "zoom", "pid", "start", "probe", "template", "next", "invitation", "with",
 ]; // prettier-ignore
 
 /** What is kept when the screen changes. */

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 
 import type { components } from "../api/schema";
 import { cell, clock, duration, moment, visible } from "../parts/format";
+import { named } from "../parts/process";
 import { Table } from "../parts/table";
 import type { Placed, Process } from "./tree";
 
@@ -28,7 +29,7 @@ export function Tree({ answer, tree, closed, onToggle }: Props) {
       ) : (
         <i />
       )}
-      <Link to="/why" search={(before) => ({ ...before, find: undefined, machine: answer.machine_id, pid: String(process.pid) })}>
+      <Link to="/why" search={(before) => ({ ...before, find: undefined, machine: answer.machine_id, ...named(process.pid, process.start_ns) })}>
         {nameOf(process)}
       </Link>
       <span className="soft clip mono" title={visible(commandOf(process))}>

@@ -2,7 +2,7 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { processes } from "../nodes/processes.api";
+import { type Process, processes } from "../nodes/processes.api";
 import { share, visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
@@ -11,7 +11,7 @@ import { Table } from "../parts/table";
 const SHOWN = 30;
 
 /** The processes that run now: which one is slow? */
-export function Choose({ onChoose }: { onChoose: (pid: number, machine: string) => void }) {
+export function Choose({ onChoose }: { onChoose: (chosen: Process) => void }) {
   const { t } = useLingui();
   const [search] = useAddress();
   const [find, setFind] = useState("");
@@ -30,13 +30,13 @@ export function Choose({ onChoose }: { onChoose: (pid: number, machine: string) 
           return (
             <Table
               rows={shown.slice(0, SHOWN)}
-              keyOf={(one) => `${one.hostname} ${one.pid}`}
+              keyOf={(one) => `${one.hostname} ${one.pid} ${one.start}`}
               fields={[
                 {
                   name: t`pid`,
                   number: true,
                   show: (one) => (
-                    <button type="button" className="quiet" onClick={() => onChoose(one.pid, one.hostname)}>
+                    <button type="button" className="quiet" onClick={() => onChoose(one)}>
                       {one.pid}
                     </button>
                   ),

@@ -4,8 +4,8 @@ import { Link } from "@tanstack/react-router";
 
 import { api, data } from "../api/client";
 import type { components } from "../api/schema";
-import { also } from "../parts/complete";
 import { cell, clock, moment } from "../parts/format";
+import { named, rowsOf } from "../parts/process";
 import { useAddress } from "../parts/search";
 import { Partial, Shown } from "../parts/states";
 import { asked, isLive } from "../parts/times";
@@ -21,12 +21,13 @@ type Answer = components["schemas"]["Why"];
 export function Why() {
   const [search, change] = useAddress();
   const pid = Number(search.pid);
+  const start = search.start ? Number(search.start) : undefined;
   const found = useQuery({
-    queryKey: ["why", pid, search.machine, search.since, search.until],
-    queryFn: ({ signal }) => data(api.GET("/api/v1/why", { params: { query: { ...asked(search), pid, machine: search.machine } }, signal })),
+    queryKey: ["why", pid, start, search.machine, search.since, search.until],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/why", { params: { query: { ...asked(search), pid, start, machine: search.machine } }, signal })),
     enabled: pid > 0,
     refetchInterval: isLive(search) && 15_000,
-    placeholderData: (before) => (before?.pid === pid ? before : undefined),
+    placeholderData: (before) => (before?.pid === pid && (start === undefined || before.start_ns === start) ? before : undefined),
   });
   return (
     <div className="screen">
@@ -35,7 +36,7 @@ export function Why() {
           <Trans>Why</Trans>
         </h1>
         {pid > 0 && (
-          <button type="button" onClick={() => change({ pid: undefined })}>
+          <button type="button" onClick={() => change({ pid: undefined, start: undefined })}>
             <Trans>Another process</Trans>
           </button>
         )}
@@ -45,7 +46,7 @@ export function Why() {
           {(answer) => <Told answer={answer} />}
         </Shown>
       ) : (
-        <Choose onChoose={(chosen, machine) => change({ pid: String(chosen), machine })} />
+        <Choose onChoose={(one) => change({ ...named(one.pid, one.start), machine: one.hostname })} />
       )}
     </div>
   );
@@ -53,7 +54,7 @@ export function Why() {
 
 function Told({ answer }: { answer: Answer }) {
   const [search] = useAddress();
-  const where = also(undefined, { name: "pid", type: "int32" }, answer.pid);
+  const where = rowsOf(answer.pid, answer.start_ns);
   const window = { since: answer.since, until: answer.until };
   return (
     <>
@@ -100,7 +101,7 @@ function Told({ answer }: { answer: Answer }) {
         <FlamePicture
           stream={{ name: "why_summary" }}
           query={{ ...window, machine: answer.machine_id, where, by: "blocked_ns" }}
-          cacheKey={["why", answer.pid, answer.machine_id, search.since, search.until]}
+          cacheKey={["why", answer.pid, answer.start_ns, answer.machine_id, search.since, search.until]}
         />
       </section>
     </>

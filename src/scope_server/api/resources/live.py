@@ -12,7 +12,7 @@ from scope_server.accounts.caller import Role
 from scope_server.api.context import HUB
 from scope_server.api.resources.machines import machines_named
 from scope_server.api.resources.streams import StreamPath, stream_named
-from scope_server.api.resources.window import Filter, condition_of
+from scope_server.api.resources.window import Filter, TaskId, condition_of, of_task
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Live, Moment, NodeName, Parameters
 from scope_server.api.routing.route import PREFIX, Routes
@@ -67,6 +67,7 @@ class LiveQuery(Parameters):
     where: Filter | None = None
     since: Annotated[Moment, Field(description="begins with the rows since then; else with those of now")] | None = None
     machine: NodeName | None = None
+    task: TaskId | None = None
     cursor: Annotated[str, Field(description="goes on after this; so does the header Last-Event-ID")] | None = None
 
 
@@ -88,11 +89,13 @@ async def watch_events(call: Call, path: StreamPath, query: LiveQuery) -> Events
     cursor = call.last_event or query.cursor or ""
     if cursor:
         place_of(cursor)
+    task, machines = await of_task(call, query.task, await machines_named(call, query.machine))
     wanted = EventQuery(
         table,
         condition_of(query.where, table),
         since=query.since,
-        machines=await machines_named(call, query.machine),
+        machines=machines,
+        task=task,
         order=Order.STORED,
         limit=MOST_ROWS,
         cursor=cursor,

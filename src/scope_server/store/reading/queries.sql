@@ -526,8 +526,9 @@ WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
   AND (%(machines)s::integer[] IS NULL OR machine = ANY(%(machines)s));
 
 -- name: newest_process
+-- A start is compared as a browser has it: as a double, which beyond 2^53 ns is rounded.
 SELECT start_ns, exe FROM store.processes
-WHERE machine = %(machine)s AND pid = %(pid)s AND (%(start_ns)s::bigint IS NULL OR start_ns = %(start_ns)s)
+WHERE machine = %(machine)s AND pid = %(pid)s AND (%(start_ns)s::bigint IS NULL OR start_ns::float8 = %(start_ns)s::float8)
 ORDER BY start_ns DESC
 LIMIT 1;
 

@@ -108,11 +108,15 @@ async def test_waits_without_their_locks(line: Line, start_server: StartServer) 
 
 
 async def test_a_reused_pid_and_what_is_unknown(line: Line, start_server: StartServer) -> None:
-    """The newest process is meant unless its start is given; a process or machine that nothing has is 404."""
-    await store(line, "why_summary", [of_thread(1, "on_cpu", 5 * MS), of_thread(1, "on_cpu", 7 * MS, start_ns=900)])
+    """The newest process is meant unless its start is given, rounded or not; an unknown process or machine is 404."""
+    long_up = (1 << 53) + 1  # which a browser rounds
+    times = {500: 5 * MS, 900: 7 * MS, long_up: 3 * MS, long_up + 4: 11 * MS}
+    rows = [of_thread(1, "on_cpu", ns, start_ns=start_ns) for start_ns, ns in times.items()]
+    await store(line, "why_summary", rows)
     async with start_server() as server:
-        assert (await why(server))["wall"]["total_ns"] == 7 * MS
+        assert (await why(server))["wall"]["total_ns"] == 11 * MS
         assert (await why(server, start=500))["wall"]["total_ns"] == 5 * MS
+        assert (await why(server, start=int(float(long_up))))["wall"]["total_ns"] == 3 * MS
         for query, status in (
             ({"pid": 4712}, 404),
             ({"pid": 4711, "start": 7}, 404),

@@ -88,6 +88,26 @@ async def test_rows_are_sent_as_they_are_stored(start_server: StartServer) -> No
             await until_it(lambda: again.numbers == list(range(20, 30)))
 
 
+async def test_rows_of_one_task(start_server: StartServer) -> None:
+    """A viewer gets those of its task only, beside viewers of another one and of all; an unknown task is 404."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server) as channel, uploading(agent, channel) as call:
+        await until(lambda: server.ask("GET", "probes"), lambda answer: answer[0] == 200)
+        runs = [await recorded(server, agent) for _ in range(2)]
+        assert await answers(call, runs[0].batch(1, rows(3), 3)) == [STORED]
+        async with (
+            watching(server, f"?since=2020-01-01&task={runs[0].task_id}") as first,
+            watching(server, f"?since=2020-01-01&task={runs[1].task_id}") as second,
+            watching(server, "?since=2020-01-01") as every,
+        ):
+            await until_it(lambda: every.numbers == [0, 1, 2])
+            sent = runs[1].batch(1, rows(5, 10), 5), runs[0].batch(2, rows(2, 20), 5)
+            assert await answers(call, *sent) == [STORED] * 2
+            await until_it(lambda: sorted(every.numbers) == [0, 1, 2, 10, 11, 12, 13, 14, 20, 21])
+            await until_it(lambda: (first.numbers, second.numbers) == ([0, 1, 2, 20, 21], [10, 11, 12, 13, 14]))
+        assert (await server.ask("GET", f"live/syscall?task={runs[0].run_id}"))[0] == 404
+
+
 @asynccontextmanager
 async def connected(server: Server, query: str = "", **headers: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     """A viewer of system calls over a WebSocket."""
