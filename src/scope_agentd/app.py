@@ -38,12 +38,22 @@ from scope_agentd.totals import Totals
 from scope_agentd.wanted import WantedFile
 from scope_bpf.host import unreadable
 from scope_wire.background import background
+from scope_wire.refused.refusals import Refusals
 
 log = logging.getLogger(__name__)
 
 
-async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], None] = lambda _: None) -> None:
-    """Runs the agent until `stop` is set; `ready` is told the control address.
+async def serve(
+    settings: Settings,
+    stop: asyncio.Event,
+    ready: Callable[[str], None] = lambda _: None,
+    refusals: Refusals | None = None,
+) -> None:
+    """Runs the agent until `stop` is set.
+
+    Args:
+        ready: called with the control address.
+        refusals: counts refused peers.
 
     Raises:
         NotJoined: this machine has no server.
@@ -53,6 +63,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
     """
     for missing in unreadable():
         log.warning("a capability is missing, so this is not known of processes", extra={"missing": missing})
+    refusals = refusals or Refusals()
     with ExitStack() as kept:
         spool, descriptions, pins = _state(settings, kept)
         membership = Membership(settings.state_dir)
@@ -82,7 +93,15 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         annotations = AnnotationSocket(outbox)
         link = Link(membership, settings.server, attendance, upload, Delivery(outbox, annotations.news))
         collector = AgentCollector(
-            node, tasks, totals, spool, bus=bus, link=link, upload=upload, annotations=annotations
+            node,
+            tasks,
+            totals,
+            spool,
+            bus=bus,
+            link=link,
+            upload=upload,
+            annotations=annotations,
+            refusals=refusals,
         )
         async with AsyncExitStack() as cleanup:
             metrics = MetricsServer(registry(collector))
@@ -91,7 +110,9 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
             taking = await annotations.listen(settings.state_dir)
             cleanup.callback(taking.close)
             health = Health(membership, ("", SERVICE))
-            server, address = await start_server(settings, membership, health, ControlService(node, tasks, examination))
+            server, address = await start_server(
+                settings, membership, refusals, health, ControlService(node, tasks, examination)
+            )
             cleanup.push_async_callback(server.stop, 1.0)
             async with background(
                 tasks=tasks.pursue(),

@@ -24,6 +24,7 @@ from scope_agentd.tasks import Tasks
 from scope_agentd.totals import Totals
 from scope_bpf.containers.containers import Containers
 from scope_proto.scope.v1 import control_pb2, task_pb2
+from scope_wire.refused.refusals import Reason, Refusals
 
 if TYPE_CHECKING:  # an idle agent must not load numpy and Arrow
     from scope_bpf.catalogue.stream import Stream
@@ -46,10 +47,11 @@ class AgentCollector(Collector):
         link: Link,
         upload: Upload,
         annotations: AnnotationSocket,
+        refusals: Refusals,
     ) -> None:
         self._node = node
         self._tasks, self._totals, self._spool, self._bus = tasks, totals, spool, bus
-        self._link, self._upload, self._annotations = link, upload, annotations
+        self._link, self._upload, self._annotations, self._refusals = link, upload, annotations, refusals
 
     def collect(self) -> Iterator[Metric]:
         """The current metrics."""
@@ -69,6 +71,10 @@ class AgentCollector(Collector):
         for outcome, count in self._upload.answered.items():
             answers.add_metric([outcome.value], count)
         yield answers
+        refused = CounterMetricFamily("scope_agent_refused_peers", "Refused peers", labels=["reason"])
+        for reason in Reason:
+            refused.add_metric([reason.value], self._refusals.counts[reason])
+        yield refused
         yield CounterMetricFamily("scope_agent_connections", "Connections to the server", self._link.connections)
         yield GaugeMetricFamily("scope_agent_connected", "1 while connected to the server", float(self._link.connected))
         member = self._link.membership

@@ -27,7 +27,6 @@ from scope_server.identity.answer import Answers
 from scope_server.identity.authority import Authority
 from scope_server.identity.enrolment import EnrolmentService
 from scope_server.identity.members import Members
-from scope_server.identity.refusals import Refusals
 from scope_server.identity.register import Register
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
@@ -63,6 +62,7 @@ from scope_server.store.writing.quarantine import Quarantine
 from scope_wire.background import background
 from scope_wire.endpoint import Endpoint
 from scope_wire.keys import Credentials
+from scope_wire.refused.refusals import Refusals
 
 log = logging.getLogger(__name__)
 

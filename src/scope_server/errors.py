@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scope_server.identity.refusals import Reason
+from scope_wire.refused.refusals import Reason
 
 
 class ScopeServerError(Exception):

@@ -7,6 +7,7 @@ import grpc
 from scope_wire.endpoint import Endpoint
 from scope_wire.keys import Anonymous, Credentials, pem_of
 from scope_wire.limits import CALLER_KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS, LISTENER_KEEPALIVE_MS, MESSAGE_BYTES
+from scope_wire.refused.rate import bound_log_of_grpc
 
 Options = list[tuple[str, int]]
 
@@ -60,6 +61,7 @@ def listen(server: grpc.aio.Server, at: Endpoint, *, of_clients: bool) -> Endpoi
     """
     if at.credentials is None:
         raise ValueError(f"{at} has no credentials")
+    bound_log_of_grpc()
     try:
         return at.at(port=server.add_secure_port(str(at), _server_credentials(at.credentials, of_clients)))
     except RuntimeError as error:

@@ -5,43 +5,47 @@ Health and reflection reveal nothing secret: every certificate of the fleet may 
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from inspect import isasyncgen
 from typing import Any
 
 import grpc
 
 from scope_agentd.identity.membership import Membership
 from scope_wire.errors import InvalidCertificate
-from scope_wire.identity import Kind, Role, caller_of
+from scope_wire.identity import Holder, Kind, Role, caller_of
+from scope_wire.refused.refusals import Reason, Refusals
 
 log = logging.getLogger(__name__)
 
 _OPEN = ("/grpc.health.v1.Health/", "/grpc.reflection.")
 _SEES = ("GetNode", "ListProbes", "ListTasks", "WatchTasks")  # what a viewer may call, too
+_HANDLERS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
+
+
+class _Refused(Exception):
+    def __init__(self, code: grpc.StatusCode, reason: Reason, said: str) -> None:
+        super().__init__(said)
+        self.code, self.reason = code, reason
 
 
 class RequireRole(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
-    """Refuses calls that the role in the caller's certificate does not allow, and notes those that change something."""
+    """Refuses and counts calls that the caller's certificate does not allow; notes those that change something."""
 
-    def __init__(self, membership: Membership) -> None:
-        self._membership = membership
+    def __init__(self, membership: Membership, refusals: Refusals) -> None:
+        self._membership, self._refusals = membership, refusals
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
     ) -> Any:
         """The handler of the call, behind a check; interceptors do not know the caller, handlers do."""
         handler: Any = await continuation(details)
-        if handler is None or details.method.startswith(_OPEN):
-            return handler
-        method = details.method.rpartition("/")[2]
-        if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(
-                self._checked_stream(handler.unary_stream, method),
-                handler.request_deserializer,
-                handler.response_serializer,
-            )
-        return grpc.unary_unary_rpc_method_handler(
-            self._checked(handler.unary_unary, method), handler.request_deserializer, handler.response_serializer
-        )
+        if handler is None:
+            return None
+        kind = next(kind for kind in _HANDLERS if getattr(handler, kind))
+        checked = self._checked_stream if handler.response_streaming else self._checked
+        return handler._replace(**{kind: checked(getattr(handler, kind), details.method)})
 
     def _checked(self, call: Any, method: str) -> Any:
         async def checked(request: Any, context: Any) -> Any:
@@ -51,30 +55,51 @@ class RequireRole(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gene
         return checked
 
     def _checked_stream(self, call: Any, method: str) -> Any:
-        async def checked(request: Any, context: Any) -> Any:
+        async def checked(request: Any, context: Any) -> None:
             await self._require(context, method)
-            async for answer in call(request, context):
-                yield answer
+            answers = call(request, context)
+            if not isasyncgen(answers):  # it writes its answers itself
+                await answers
+                return
+            async with aclosing(answers):
+                async for answer in answers:
+                    await self._require(context, method)  # the certificate may have been revoked meanwhile
+                    await context.write(answer)
 
         return checked
 
     async def _require(self, context: Any, method: str) -> None:
         """Ends the call unless its caller may make it."""
         try:
+            holder = self._holder(context)
+            if not method.startswith(_OPEN):
+                _require_role(holder, method.rpartition("/")[2])
+        except _Refused as refused:
+            self._refusals.note(refused.reason, str(refused), context.peer())
+            await context.abort(refused.code, str(refused))
+
+    def _holder(self, context: Any) -> Holder:
+        """Who calls, with a certificate that is still valid."""
+        code = grpc.StatusCode.UNAUTHENTICATED
+        try:
             holder = caller_of(context.auth_context())
-            if holder.serial in self._membership.revoked:
-                raise InvalidCertificate(f"the certificate {holder.serial} was revoked")
         except InvalidCertificate as error:
-            log.warning("a call was refused", extra={"reason": str(error), "method": method, "peer": context.peer()})
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
-            raise
-        caller = holder.identity
-        if caller.kind is not Kind.OPERATOR or (caller.role is not Role.OPERATOR and method not in _SEES):
-            log.warning("a call was refused", extra={"caller": caller.uri, "method": method, "peer": context.peer()})
-            await context.abort(
-                grpc.StatusCode.PERMISSION_DENIED,
-                f"{caller.uri} may not call {method}; `scope admin client-cert NAME FILE --role operator` on the "
-                "server makes a certificate that may",
-            )
-        if method not in _SEES:
-            log.info("a person changes tasks", extra={"caller": caller.uri, "method": method})
+            raise _Refused(code, Reason.INVALID, str(error)) from None
+        if holder.serial in self._membership.revoked:
+            raise _Refused(code, Reason.REVOKED, f"the certificate {holder.serial} was revoked")
+        if holder.expires < datetime.now(UTC):
+            raise _Refused(code, Reason.EXPIRED, f"the certificate {holder.serial} has expired")
+        return holder
+
+
+def _require_role(holder: Holder, method: str) -> None:
+    caller, code = holder.identity, grpc.StatusCode.PERMISSION_DENIED
+    remedy = "`scope admin client-cert NAME FILE --role operator` on the server makes a certificate that may"
+    said = f"{caller.uri} may not call {method}; {remedy}"
+    if caller.kind is not Kind.OPERATOR:
+        raise _Refused(code, Reason.NOT_A_PERSON, said)
+    if method in _SEES:
+        return
+    if caller.role is not Role.OPERATOR:
+        raise _Refused(code, Reason.ROLE, said)
+    log.info("a person changes tasks", extra={"caller": caller.uri, "method": method})

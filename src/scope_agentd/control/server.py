@@ -14,19 +14,20 @@ from scope_proto.scope.v1 import control_pb2
 from scope_proto.scope.v1.control_pb2_grpc import add_AgentControlServicer_to_server
 from scope_wire.channel import listen, server_options
 from scope_wire.endpoint import Endpoint
+from scope_wire.refused.refusals import Refusals
 
 SERVICE = control_pb2.DESCRIPTOR.services_by_name["AgentControl"].full_name
 
 
 async def start_server(
-    settings: Settings, membership: Membership, health_of_agent: Health, service: ControlService
+    settings: Settings, membership: Membership, refusals: Refusals, health_of_agent: Health, service: ControlService
 ) -> tuple[grpc.aio.Server, str]:
     """Starts the server, on mutual TLS; returns the server and its host:port.
 
     Raises:
         PortTaken: another program listens on the port.
     """
-    server = grpc.aio.server(interceptors=[RequireRole(membership)], options=server_options())
+    server = grpc.aio.server(interceptors=[RequireRole(membership, refusals)], options=server_options())
     add_AgentControlServicer_to_server(service, server)
     health_pb2_grpc.add_HealthServicer_to_server(health_of_agent.servicer, server)
     await health_of_agent.tell()

@@ -1,12 +1,15 @@
 """`scope agentd`: the agent."""
 
 import argparse
+import asyncio
 import os
+from contextlib import nullcontext
 from typing import Any
 
 from scope_cli.configuration.daemons import AGENTD
 from scope_cli.configuration.flags import add_config_flag, add_flags, given
 from scope_cli.joining import add_join_flags, joining
+from scope_cli.service.notify import Notifier
 
 
 def register(subcommands: Any) -> None:
@@ -35,13 +38,25 @@ def run(arguments: argparse.Namespace) -> int:
 
     set_admin_aside()  # before other threads start
 
+    from scope_wire.refused.handshakes import count_failed, have_them_told, read_standard_error
+
+    told = have_them_told()
+
     from scope_agentd.app import serve
     from scope_agentd.errors import AgentError
     from scope_cli.daemon import run_until_signalled
+    from scope_wire.refused.refusals import Refusals
 
     settings = _settings(arguments)
-    joining(arguments)(settings.state_dir)
-    run_until_signalled(lambda stop, notifier: serve(settings, stop, lambda _: notifier.ready()), AgentError)
+    with read_standard_error(lambda *_: None) if told else nullcontext():  # a join that fails says itself why
+        joining(arguments)(settings.state_dir)
+
+    async def run_agent(stop: asyncio.Event, notifier: Notifier) -> None:
+        refusals = Refusals()
+        with count_failed(refusals) if told else nullcontext():
+            await serve(settings, stop, lambda _: notifier.ready(), refusals)
+
+    run_until_signalled(run_agent, AgentError)
     return 0
 
 

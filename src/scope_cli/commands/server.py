@@ -27,18 +27,16 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Runs until SIGINT or SIGTERM."""
-    from scope_server.identity.handshakes import VERBOSITY, read_standard_error
-    from scope_server.identity.refusals import Reason, Refusals
+    from scope_wire.refused.handshakes import count_failed, have_them_told
 
-    reads = os.environ.get("GRPC_VERBOSITY") == "NONE"  # else somebody wants to see what gRPC says
-    if reads:
-        os.environ["GRPC_VERBOSITY"] = VERBOSITY
+    told = have_them_told()
 
     from scope_cli.configuration.resolve import load
     from scope_cli.daemon import run_until_signalled
     from scope_server.app import serve
     from scope_server.errors import ScopeServerError
     from scope_wire.endpoint import Endpoint
+    from scope_wire.refused.refusals import Refusals
 
     settings = load(SERVER, arguments.config, os.environ, given(arguments, SERVER))
     sys.setswitchinterval(_SWITCH_S)
@@ -48,12 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
             tell_url(settings.state_dir, url_of(Endpoint.parse(http, "http")), settings.socket)
             notifier.waiting("the database")
 
-        refusals, loop = Refusals(), asyncio.get_running_loop()
-
-        def note(reason: Reason, said: str) -> None:
-            loop.call_soon_threadsafe(refusals.note, reason, said)
-
-        with read_standard_error(note) if reads else nullcontext():
+        refusals = Refusals()
+        with count_failed(refusals) if told else nullcontext():
             await serve(settings, stop, listens, notifier.ready, refusals)
 
     run_until_signalled(run_server, ScopeServerError)

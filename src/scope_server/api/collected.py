@@ -12,12 +12,12 @@ from scope_server.api.context import BACKLOG, DATABASE, DISK, EXPORTS, LATENCIES
 from scope_server.api.routing.reads import SOURCES
 from scope_server.errors import StoreUnavailable
 from scope_server.exports.push import Counts
-from scope_server.identity.refusals import Reason as Refusal
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
 from scope_server.session.sessions import Sessions
 from scope_server.store.reading.replicas import Replicas
 from scope_server.store.retention import Disk, Reason, Retention
+from scope_wire.refused.refusals import Reason as Refusal
 
 
 async def registry(application: web.Application) -> CollectorRegistry:

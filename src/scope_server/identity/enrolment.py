@@ -14,12 +14,12 @@ from scope_server.errors import InvalidMessage, NotAdmitted, StoreUnavailable
 from scope_server.identity.answer import Answers
 from scope_server.identity.authority import read_request
 from scope_server.identity.members import Joining
-from scope_server.identity.refusals import Reason
 from scope_server.identity.register import Register
 from scope_wire.errors import InvalidCertificate, InvalidJoinToken
 from scope_wire.identity import Identity, Kind, holder_of, key_digest, read_certificate
 from scope_wire.join_token import JoinToken
 from scope_wire.keys import require_signed
+from scope_wire.refused.refusals import Reason
 from scope_wire.tls import require_tls_1_3
 
 _HOSTNAME = 255  # characters

@@ -17,11 +17,11 @@ from psycopg.types.json import Jsonb
 
 from scope_server.errors import NotAdmitted, StoreUnavailable
 from scope_server.identity.authority import Authority, read_request
-from scope_server.identity.refusals import Reason
 from scope_server.store.reading.database import Connection, Database
 from scope_server.store.reading.queries import queries
 from scope_wire.identity import Holder, Identity, Kind, holder_of, key_digest
 from scope_wire.join_token import JoinToken
+from scope_wire.refused.refusals import Reason
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from cryptography import x509
 from scope_server.errors import NotAdmitted, StoreUnavailable
 from scope_server.identity.authority import Authority
 from scope_server.identity.members import Members, row_of
-from scope_server.identity.refusals import Reason, Refusals
 from scope_server.identity.root import LIFETIME
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
@@ -20,6 +19,7 @@ from scope_server.signals import Signals, Topic
 from scope_server.store.reading.database import Database
 from scope_wire.identity import Holder, Identity
 from scope_wire.join_token import digest_of
+from scope_wire.refused.refusals import Reason, Refusals
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,6 @@ from scope_server.errors import (
     TooManySessions,
 )
 from scope_server.identity.answer import Answers
-from scope_server.identity.refusals import Reason, Refusals
 from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
@@ -45,6 +44,7 @@ from scope_wire.channel import PUSHBACK
 from scope_wire.errors import InvalidCertificate
 from scope_wire.identity import Holder, Kind
 from scope_wire.identity import caller_of as holder_of_call
+from scope_wire.refused.refusals import Reason, Refusals
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from tests.fleet import of_person, to_agent
+from tests.fleet import of_person, signed_days_ago, to_agent
 from tests.integration.server.running import Server, node, until
-from tests.integration.server.test_members import joined, signed_days_ago
+from tests.integration.server.test_members import joined
 
 from scope_agentd.app import serve
 from scope_agentd.identity.membership import Membership

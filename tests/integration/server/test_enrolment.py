@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -14,7 +13,7 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from tests.chaos.proxy import Proxy
-from tests.fleet import of_machine, of_person, to_server
+from tests.fleet import of_machine, of_person, shake_hands, to_server
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
 from tests.ports import free_port
@@ -35,7 +34,7 @@ from scope_wire.channel import listen
 from scope_wire.endpoint import Endpoint
 from scope_wire.identity import SERVER_NAME, Identity, Kind, holder_of, read_certificate
 from scope_wire.join_token import JoinToken
-from scope_wire.keys import Anonymous, make_key, pem_of, signing_request
+from scope_wire.keys import Anonymous, make_key, signing_request
 
 StartServer = Callable[..., Any]
 Code = grpc.StatusCode
@@ -217,30 +216,13 @@ async def test_who_may_connect(start_server: StartServer, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-async def test_only_tls_1_3(start_server: StartServer, tmp_path: Path, version: str) -> None:
+async def test_only_tls_1_3(start_server: StartServer, version: str) -> None:
     """Both ports refuse TLS 1.2, also from who has a certificate."""
     async with start_server() as server:
         own = of_machine(server.authority, MACHINE)
-        own.write(tmp_path / "own.pem")
-        context = ssl.create_default_context(cadata=pem_of(server.authority.certificate).decode())
-        context.load_cert_chain(tmp_path / "own.pem")
-        context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
-        context.set_alpn_protocols(["h2"])
-
-        def shake(address: str) -> str | None:
-            host, _, port = address.rpartition(":")
-            try:
-                with (
-                    socket.create_connection((host, int(port)), 20) as connection,
-                    context.wrap_socket(connection, server_hostname=SERVER_NAME) as secured,
-                ):
-                    return secured.version()
-            except ssl.SSLError:
-                return None
-
         for address in (server.ingest, server.enrol):
             expected = "TLSv1.3" if version == "TLSv1_3" else None
-            assert await asyncio.to_thread(shake, address) == expected
+            assert await asyncio.to_thread(shake_hands, address, SERVER_NAME, own, version) == expected
 
 
 async def test_renewal_and_end(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:

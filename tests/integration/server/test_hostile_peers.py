@@ -14,10 +14,10 @@ from typing import Any, cast
 
 import grpc
 import pytest
-from tests.fleet import of_machine, of_person, to_server
+from tests.fleet import of_machine, of_person, signed_days_ago, to_server
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
-from tests.integration.server.test_members import joined, signed_days_ago
+from tests.integration.server.test_members import joined
 from tests.ports import free_port
 
 from scope_agentd.errors import NotJoined

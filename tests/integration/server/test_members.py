@@ -1,15 +1,14 @@
 """Who is a member: removal, revocation, absence, copies of a machine, labels, and a database from an older backup."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from tests.fleet import to_server
+from tests.fleet import signed_days_ago, to_server
 from tests.integration.server.running import Server, node, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
 from tests.integration.server.test_enrolment import code_of, renewed, token_of
@@ -19,7 +18,6 @@ from scope_agentd.identity.join import join
 from scope_agentd.identity.membership import Membership
 from scope_agentd.identity.renewal import come_back
 from scope_server.identity import register
-from scope_server.identity import root as signing
 from scope_wire.keys import Credentials
 
 StartServer = Callable[..., Any]
@@ -45,20 +43,6 @@ def certificate_in(state: Path) -> Any:
 def agent_of(member: Membership, hostname: str = "stand-in") -> StandInAgent:
     """A stand-in agent of a member."""
     return StandInAgent(hostname, member.machine_id)
-
-
-@contextmanager
-def signed_days_ago(monkeypatch: pytest.MonkeyPatch, days: int) -> Iterator[None]:
-    """Certificates are signed as if it were so many days ago."""
-
-    class Earlier(datetime):
-        @classmethod
-        def now(cls, zone: Any = None) -> Any:
-            return datetime.now(zone) - days * DAY
-
-    with monkeypatch.context() as changed:
-        changed.setattr(signing, "datetime", Earlier)
-        yield
 
 
 async def test_removed_and_revoked_are_two_things(start_server: StartServer, tmp_path: Path) -> None:

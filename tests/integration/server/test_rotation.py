@@ -11,12 +11,12 @@ from typing import Any
 import grpc
 import pytest
 from cryptography import x509
-from tests.fleet import to_server
+from tests.fleet import signed_days_ago, to_server
 from tests.integration.server.running import Server, node, until
 from tests.integration.server.stand_in_agent import StandInAgent
 from tests.integration.server.test_absence import agent, connected
 from tests.integration.server.test_enrolment import code_of, renewed, token_of
-from tests.integration.server.test_members import joined, signed_days_ago
+from tests.integration.server.test_members import joined
 
 from scope_agentd.errors import NotJoined
 from scope_agentd.identity.join import _certificate_of, join

@@ -13,7 +13,7 @@ from scope_server.api.routing.input import quoted
 from scope_server.api.routing.models import Answer, Names, NodeName, Parameters
 from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.errors import InvalidQuery, UnknownThing
-from scope_server.identity.refusals import Reason
+from scope_wire.refused.refusals import Reason
 
 ROUTES = Routes()
 

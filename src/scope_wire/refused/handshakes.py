@@ -1,18 +1,18 @@
 """Counts failed TLS handshakes of gRPC by reason.
 
 gRPC for Python tells no code of ours that a handshake failed, or why: it writes a line to standard error, if
-GRPC_VERBOSITY is INFO. So the lines are read there, and what is not gRPC's is passed on.
+GRPC_VERBOSITY is INFO. So the lines are read there, and what is not gRPC's is passed on. No line says which side
+called: a server that an agent does not accept counts like a caller.
 """
 
+import asyncio
 import os
 import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from scope_server.identity.refusals import Reason
-
-VERBOSITY = "INFO"  # what GRPC_VERBOSITY must be before gRPC is imported
+from scope_wire.refused.refusals import Reason, Refusals
 
 _STANDARD_ERROR = 2
 _OF_GRPC = re.compile(rb"[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.]+:\d+\] (.*)")
@@ -22,6 +22,30 @@ _BY_WORD = {
     "WRONG_VERSION_NUMBER": Reason.PLAIN_TEXT,
     "HTTP_REQUEST": Reason.PLAIN_TEXT,
 }
+
+
+def have_them_told() -> bool:
+    """Has gRPC write which handshakes fail; call it before gRPC is imported for the first time.
+
+    Returns:
+        Whether it does so for us; if not, somebody wants to see what gRPC says.
+    """
+    for_us = os.environ.get("GRPC_VERBOSITY") == "NONE"
+    if for_us:
+        os.environ["GRPC_VERBOSITY"] = "INFO"
+    return for_us
+
+
+@contextmanager
+def count_failed(refusals: Refusals) -> Iterator[None]:
+    """While inside, counts each failed handshake, in the running event loop."""
+    loop = asyncio.get_running_loop()
+
+    def note(reason: Reason, said: str) -> None:
+        loop.call_soon_threadsafe(refusals.note, reason, said)
+
+    with read_standard_error(note):
+        yield
 
 
 @contextmanager

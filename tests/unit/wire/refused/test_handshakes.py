@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from scope_server.identity.handshakes import reason_of
-from scope_server.identity.refusals import Reason
+from scope_wire.refused.handshakes import reason_of
+from scope_wire.refused.refusals import Reason
 
 ERROR = "Handshake failed with error SSL_ERROR_SSL: error:1000007d:SSL routines:OPENSSL_internal:"
 PROGRAM = """
 import os, sys
-from scope_server.identity.handshakes import read_standard_error
+from scope_wire.refused.handshakes import read_standard_error
 found = []
 with read_standard_error(lambda reason, said: found.append(reason.value)):
     print("a line of ours", file=sys.stderr, flush=True)

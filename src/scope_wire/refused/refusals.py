@@ -1,13 +1,12 @@
-"""Counts refused peers by reason, and logs them at a bounded rate: a hostile peer fills no disk."""
+"""Counts refused peers by reason, and logs them at a bounded rate."""
 
 import logging
-import time
 from collections import Counter
 from enum import StrEnum
 
-log = logging.getLogger(__name__)
+from scope_wire.refused.rate import Rate
 
-_EACH_S = 10.0  # between two lines with the same reason
+log = logging.getLogger(__name__)
 
 
 class Reason(StrEnum):
@@ -21,29 +20,27 @@ class Reason(StrEnum):
     PLAIN_TEXT = "plain_text"
     OTHER_MACHINE = "another_machine"
     NOT_A_MACHINE = "not_a_machine"
+    NOT_A_PERSON = "not_a_person"
+    ROLE = "role"
     TOKEN = "token"
     INVALID = "invalid"
     HANDSHAKE = "handshake"
 
 
 class Refusals:
-    """The refused peers of all services.
+    """The refused peers of all services of a process.
 
     Attributes:
-        counts: by reason, since the server's start.
+        counts: by reason, since the process's start.
     """
 
     def __init__(self) -> None:
         self.counts: Counter[Reason] = Counter()
-        self._told: dict[Reason, tuple[float, int]] = {}  # when it was logged last, and the count then
+        self._rate = Rate()
 
     def note(self, reason: Reason, said: str, peer: str = "") -> None:
         """Counts a refusal; logs it, unless another one with its reason was logged just before."""
-        now = time.monotonic()
         self.counts[reason] += 1
-        at, count = self._told.get(reason, (-_EACH_S, 0))
-        if now - at < _EACH_S:
-            return
-        self._told[reason] = now, self.counts[reason]
-        extra = {"reason": reason.value, "said": said, "peer": peer, "since_last": self.counts[reason] - count}
-        log.warning("a peer was refused", extra=extra)
+        if since_last := self._rate.due(reason):
+            extra = {"reason": reason.value, "said": said, "peer": peer, "since_last": since_last}
+            log.warning("a peer was refused", extra=extra)
