@@ -1114,6 +1114,7 @@ class Difference(TypedDict):
     longer: Longer | None
     columns: list[ColumnDifference]
     stacks: list[str]
+    samples: list[str] | None
 
 
 class Probes(TypedDict):

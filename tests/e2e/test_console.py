@@ -78,19 +78,18 @@ def workload() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture(scope="module")
 def acts(up: Up, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """When each act of slowed_llama.py began and ended; the tokens of all of them are recorded."""
+    """When each act of slowed_llama.py began and ended; tokens and threads are recorded all the time."""
     folder = tmp_path_factory.mktemp("slowed")
     model, hog, told = folder / "tiny.gguf", folder / "greedy", folder / "told"
     write(model)
     hog.write_text(HOG)
     hog.chmod(0o755)
     with stopped([sys.executable, str(SLOWED), str(model), str(hog)], told) as pid:
-        task = up.scope("start", "local", "llama", "--pid", str(pid)).stdout.strip()
+        tasks = [_started(up, pid, "llama"), _started(up, pid, "profile", "-o", "record=cpu,off_cpu")]
         os.kill(pid, signal.SIGCONT)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     played = [line for line in map(json.loads, told.read_text().splitlines()) if "act" in line]
-    assert up.scope("stop", task).returncode == 0
-    until(lambda: all(each["under_way"] == 0 for each in up.client.get("tasks", task)["streams"]))
+    _ended(up, *tasks)
     return {act["act"]: act for act in played}
 
 
@@ -105,14 +104,19 @@ def waited(up: Up) -> int:
         os.kill(pid, signal.SIGCONT)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     file.unlink()
-    for task in tasks:
-        assert up.scope("stop", task).returncode == 0
-        until(lambda task=task: all(each["under_way"] == 0 for each in up.client.get("tasks", task)["streams"]))
+    _ended(up, *tasks)
     return pid
 
 
 def _started(up: Up, pid: int, *words: str) -> str:
     return up.scope("start", "local", *words, "--pid", str(pid)).stdout.strip()
+
+
+def _ended(up: Up, *tasks: str) -> None:
+    """Ends tasks, and waits until all that they recorded is stored."""
+    for task in tasks:
+        assert up.scope("stop", task).returncode == 0
+        until(lambda task=task: all(each["under_way"] == 0 for each in up.client.get("tasks", task)["streams"]))
 
 
 @pytest.mark.parametrize(("language", "theme", "says"), [("en", "dark", "Overview"), ("zh", "light", "概览")])
@@ -193,6 +197,9 @@ def test_a_program_on_its_cpu_slows_a_request(browser: Browser, acts: dict[str, 
     waits = [number for number, part in enumerate(found["parts"]) if "waiting for a CPU" in part]
     assert waits[:1] == [0], found
     assert any("greedy" in program for program in found["meanwhile"]), found
+    # The flame graph of the samples in these tokens, against those in the others: red is the wait, by name.
+    (waiting,) = (frame for frame in found["frames"] if frame["path"][2:] == ["run_queue"])
+    assert waiting["inside"] > waiting["outside"], found["frames"]
 
 
 def test_a_long_prompt_of_another_request_slows_one(browser: Browser, acts: dict[str, Any]) -> None:
@@ -315,8 +322,7 @@ def _lost(up: Up) -> list[Any]:
         task = _started(up, pid, "syscalls", "-o", "ring_bytes=4096")
         os.kill(pid, signal.SIGCONT)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert up.scope("stop", task).returncode == 0
-    until(lambda: all(each["under_way"] == 0 for each in up.client.get("tasks", task)["streams"]))
+    _ended(up, task)
     return [one for one in up.client.get("losses", stream="syscall")["losses"] if one["task_id"] == task]
 
 

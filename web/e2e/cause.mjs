@@ -1,4 +1,5 @@
 /** With the mouse: brushes slow tokens on the heatmap of the screen LLM, and reads what slowed them. */
+import { frames } from "./flames.mjs";
 import { settled } from "./page.mjs";
 
 export default async function ({ given, open, tell }) {
@@ -31,7 +32,9 @@ export default async function ({ given, open, tell }) {
   await page.waitForSelector(".longer");
   await settled(page);
   await page.screenshot({ path: `${given.pictures}/cause-${given.name}.png`, fullPage: true });
+  await page.focus(".brushed .flames-scroll");
   tell({
+    frames: await frames(page, 2),
     clicks,
     wrong,
     took: await page.innerText(".longer > p:first-child"),

@@ -46,7 +46,7 @@ def questions(
         inside = rows(_CALLS, _SLOW)
         outside = Side(inside.table, None, *window, besides=inside)
         async with database.snapshot() as connection:
-            return await comparison(connection, inside, outside)
+            return await comparison(connection, inside, outside, tables.values())
 
     async def the_slowest() -> object:
         wanted = rows(_CALLS)

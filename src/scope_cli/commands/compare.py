@@ -49,6 +49,11 @@ def run(arguments: argparse.Namespace) -> None:
         print_remark(
             f"scope: stacks differ, too: scope flamegraph {arguments.stream} -o FILE, with these options, draws how"
         )
+    if found["samples"]:
+        print_remark(
+            f"scope: threads were sampled meanwhile: scope flamegraph {found['samples'][0]} --of {arguments.stream} "
+            "-o FILE, with these options, draws where they were"
+        )
 
 
 def _print_longer(longer: Any) -> None:

@@ -25,6 +25,12 @@ def register(subcommands: Any) -> None:
     )
     parser.add_argument("--column", metavar="COLUMN", help="the column of stacks (default: the first)")
     parser.add_argument("--by", metavar="COLUMN", help="what is added up: count, or a column with a unit")
+    parser.add_argument(
+        "--of",
+        metavar="OTHER",
+        help="draw only samples that were taken while rows of this stream lasted, such as syscall or llama_token; "
+        "--where and --task choose these rows",
+    )
     window.add_options(parser)
     parser.set_defaults(run=run)
 
@@ -35,5 +41,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     output: Path = arguments.output
     form = arguments.format or next((one for ending, one in FORMATS.items() if output.name.endswith(ending)), "svg")
-    query = {**window.asked(arguments), "column": arguments.column, "by": arguments.by, "format": form}
+    how = {"column": arguments.column, "by": arguments.by, "format": form, "of": arguments.of}
+    query = {**window.asked(arguments), **how}
     save(output, "flamegraph", arguments.stream, **query)

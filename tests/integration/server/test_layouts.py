@@ -51,6 +51,7 @@ ASKED = {
     "aggregates/syscall": {"by": "comm,pid", "cells": "count,failed,sum(duration_ns),p99(duration_ns)", "top": "5"},
     "heatmap/syscall": {"column": "duration_ns"},
     "flamegraph/profile": {"format": "folded"},
+    "flamegraph/profile?of=syscall": {"format": "folded", "where": "arg0 = 20"},
     "export/syscall": {"format": "csv", "where": "pid = 815"},
     "compare/syscall": {"where": "pid = 815"},
     "slowest/syscall": {"limit": "7"},
@@ -83,7 +84,10 @@ async def _fill(line: Line) -> list[dict[str, Any]]:
             {"time": boot + ktime, "pid": pid, "comm": comm, "arg0": 20 * n + k, "second": bool(whose)}
             for k, (ktime, comm) in enumerate(zip(ktimes, comms, strict=True))
         ]
-    await line.send(run.batch(1, told("profile"), stream="profile", boot_to_utc_ns=LONG_AGO))
+    samples = told("profile")
+    of_thread = pa.array([4711] * samples.num_rows, samples.schema.field("tid").type)
+    samples = samples.set_column(samples.schema.get_field_index("tid"), "tid", of_thread)
+    await line.send(run.batch(1, samples, stream="profile", boot_to_utc_ns=LONG_AGO))
     return sent
 
 
@@ -196,6 +200,7 @@ async def test_the_api_answers_the_same(laid: Laid, line: Line, database: str, t
     found = await _answers(laid, tmp_path)
     assert {path: status for path, (status, _) in found.items()} == dict.fromkeys(found, 200)
     assert b"rare" in found["events/syscall"][1]
+    assert found["flamegraph/profile?of=syscall"][1].count(b"\n") > 1
     laid.pack()
     assert await _answers(laid, tmp_path) == found
     if database != laid.conninfo:

@@ -14,6 +14,7 @@ import { asked, type Selection } from "../parts/times";
 import { useWindow } from "./explore.api";
 import { LongerTime } from "./longer";
 import { Meanwhile } from "./meanwhile";
+import { Sampled } from "./sampled";
 
 type Comparison = components["schemas"]["Difference"];
 type ColumnDifference = Comparison["columns"][number];
@@ -94,6 +95,7 @@ export function Brushed({ stream, selection }: { stream: Stream; selection: Sele
                 <FlamePicture stream={stream} query={{ ...now(), ...outside(), column: stack }} cacheKey={[...key, stack]} difference />
               </div>
             ))}
+            {answer.samples && <Sampled of={stream} samples={answer.samples} query={{ ...now(), ...outside() }} cacheKey={key} />}
           </>
         )}
       </Shown>

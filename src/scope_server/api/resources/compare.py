@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from scope_server.accounts.caller import Role
-from scope_server.api.context import DATABASE
+from scope_server.api.context import DATABASE, TABLES
 from scope_server.api.resources.streams import StreamPath, stream_named
 from scope_server.api.resources.window import AgainstQuery, others, selection_of
 from scope_server.api.routing.call import Call
@@ -107,6 +107,10 @@ class Difference(Recorded):
     )
     columns: list[ColumnDifference] = Field(description="by `difference` times `sure`, the largest first")
     stacks: list[str] = Field(description="columns of stacks that rows have: /flamegraph shows their difference")
+    samples: list[str] | None = Field(
+        description="where rows have no stacks: streams with stacks that were sampled while rows inside lasted; "
+        "/flamegraph of each shows the difference, with this stream as `of`. null: rows have stacks, or do not last"
+    )
 
 
 @ROUTES.get(f"{PREFIX}/compare/{{stream}}", Role.VIEWER, lags=always, rate=WORK)
@@ -123,13 +127,14 @@ async def get_difference(call: Call, path: StreamPath, query: AgainstQuery) -> D
         raise InvalidQuery(detail, parameter="where")
     inside = await selection_of(call, table, query)
     async with call[DATABASE].snapshot() as connection:
-        found = await comparison(connection, inside, others(inside, query))
+        found = await comparison(connection, inside, others(inside, query), call[TABLES].values())
     return Difference(
         inside=_read(found.inside),
         outside=_read(found.outside),
         longer=_longer(table, found.longer) if found.longer else None,
         columns=[_shown(table, each) for each in found.columns],
         stacks=list(found.stacks),
+        samples=None if found.samples is None else list(found.samples),
     )
 
 

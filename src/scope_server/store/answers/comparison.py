@@ -1,7 +1,7 @@
 """Two sides of a stream compared: samples are read, the columns that differ are found, and their values get texts."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,10 @@ from psycopg import sql
 from scope_catalogue.condition import columns_read
 from scope_catalogue.stream import OF_PROCESS as KNOWN_OF_PROCESS
 from scope_server.errors import InvalidQuery
+from scope_server.store.answers.during import sampled_streams
 from scope_server.store.answers.sample import BLOCK, Sample, sample
 from scope_server.store.answers.slowest import shown_as
+from scope_server.store.answers.spans import lasting
 from scope_server.store.answers.texts import names
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import array
@@ -44,6 +46,8 @@ class Comparison:
         columns: the most different first; values are texts.
         longer: what rows inside took longer for; None: they did not, or the parts of their duration are not declared.
         stacks: columns with stacks that rows of either side have.
+        samples: without such columns, the streams with stacks that were sampled while rows inside lasted; None: rows
+            do not last.
     """
 
     inside: Sample
@@ -51,29 +55,35 @@ class Comparison:
     columns: Sequence[Differing]
     longer: Longer | None
     stacks: Sequence[str]
+    samples: Sequence[str] | None
 
 
-async def comparison(connection: Connection, inside: Selection, outside: Selection) -> Comparison:
+async def comparison(
+    connection: Connection, inside: Selection, outside: Selection, tables: Iterable[StreamTable]
+) -> Comparison:
     """Compares the rows of two selections of a stream. Call it in a transaction with one snapshot.
+
+    Args:
+        tables: of all streams; some may tell where threads were meanwhile.
 
     Raises:
         psycopg.Error: the database refused a query.
     """
     table = inside.table
-    read = ["time", "machine", "process", *(one.name for one in table.columns if not one.is_list)]
+    read = ["time", "ktime_ns", "machine", "process", *(one.name for one in table.columns if not one.is_list)]
     one = await sample(connection, inside, MOST_ROWS, read)
     other = await sample(connection, outside, MOST_ROWS, read)
-    tables = [await _with_dimensions(connection, table, each.rows) for each in (one, other)]
+    both = [await _with_dimensions(connection, table, each.rows) for each in (one, other)]
     named = {column for each in (inside, outside) if each.where for column in columns_read(each.where)}
     wanted = list(_compared(table, named))
     clusters = "" if one.whole and other.whole else BLOCK
-    found = await asyncio.to_thread(
-        compared, tables[0], tables[1], wanted, weight=table.rollup.count, clusters=clusters
-    )
+    found = await asyncio.to_thread(compared, both[0], both[1], wanted, weight=table.rollup.count, clusters=clusters)
     stacked = [each.name for each in table.described.columns if each.stack]
-    present = [name for name in stacked if any(rows[name].null_count < len(rows) for rows in tables)]
+    present = [name for name in stacked if any(rows[name].null_count < len(rows) for rows in both)]
+    how = lasting(table)
+    samples = await sampled_streams(connection, tables, one.rows, how) if how and not present else None
     took = await asyncio.to_thread(_longer, table, one.rows, other.rows)
-    return Comparison(one, other, await _with_texts(connection, table, found), took, present)
+    return Comparison(one, other, await _with_texts(connection, table, found), took, present, samples)
 
 
 def _longer(table: StreamTable, inside: pa.Table, outside: pa.Table) -> Longer | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
+from scope_server.store.answers.spans import Within
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import Conditions, conditions
 from scope_server.store.reading.selection import Selection
@@ -35,4 +36,10 @@ async def conditions_of(connection: Connection, wanted: Selection) -> Conditions
     if isinstance(wanted, Side) and wanted.besides is not None:
         left_out = (await conditions_of(connection, wanted.besides)).rows
         found.rows.append(sql.SQL("({}) IS NOT TRUE").format(sql.SQL(" AND ").join([sql.SQL("true"), *left_out])))
+    if isinstance(wanted, Within):
+        found.rows.append(wanted.spans.holding())
+        of_processes = wanted.table.layout.holding("processes", wanted.spans.processes)
+        found.blocks += [] if of_processes is None else [of_processes]
+        if wanted.besides is not None:
+            found.rows.append(sql.SQL("NOT {}").format(wanted.besides.holding()))
     return found

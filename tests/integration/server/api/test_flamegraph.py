@@ -16,7 +16,7 @@ from tests.integration.server.records import FIRST_KTIME_NS, Line, make_machine
 from tests.integration.server.running import Server
 
 from scope_proto.scope.v1.pprof_pb2 import Profile
-from scope_server.store.answers import stacks
+from scope_server.store.answers import during, stacks
 
 StartServer = Callable[..., Any]
 
@@ -195,3 +195,71 @@ async def test_hostile_names(line: Line, start_server: StartServer) -> None:
         assert (
             Counter(len(re.findall(";", line)) for line in lines.decode().splitlines())[3] == 3
         )  # one has a `;` in its stack
+
+
+def moments(*given: tuple[int, int, str], **columns: Any) -> list[dict[str, Any]]:
+    """Samples, each as thread, microseconds after the first, and stack."""
+    return [
+        {"comm": "w", "part": "on_cpu", "tid": tid, "ktime_ns": FIRST_KTIME_NS + us * 1000, "stack": stack, **columns}
+        for tid, us, stack in given
+    ]
+
+
+async def test_rows_of_another_stream_choose_samples(line: Line, start_server: StartServer) -> None:
+    """A sample counts where its thread was in a chosen row; a row of a process has samples of all its threads."""
+
+    def call(tid: int, us: int, length_us: int, **columns: Any) -> dict[str, Any]:
+        at, duration_ns = FIRST_KTIME_NS + us * 1000, length_us * 1000
+        return {"comm": "w", "tid": tid, "ktime_ns": at, "duration_ns": duration_ns, **columns}
+
+    slow = [call(1, 1000, 100), call(1, 1050, 200), call(2, 2000, 100)]  # the first two are one time of thread 1
+    await store(line, "syscall", [*slow, call(1, 3000, 10), call(2, 1010, 50, pid=815)])
+    taken = [
+        *[(1, us, "in") for us in (1000, 1060, 1250)],  # at the begin, in both, at the end
+        (1, 999, "before"),
+        (1, 1251, "after"),
+        (2, 1100, "of another thread"),
+        *[(2, us, "in") for us in (2000, 2099)],
+        *[(1, us, "fast") for us in (3000, 3003, 3010)],
+        (3, 2050, "third"),
+    ]
+    await store(line, "profile", moments(*taken, duration_ns=7))
+    await store(line, "profile", moments((2, 1020, "of another process"), pid=815, duration_ns=7))
+    # Both are timed at their end: a token is about its thread, a connection about all threads of its process.
+    token = {"context": 1, "sequence": 1}
+    await store(line, "llama_token", [call(2, 2100, 150, **token), call(2, 3010, 10, **token)])
+    await store(line, "connection", [call(9, 2100, 0, lifetime_ns=150_000)])
+    by_count = {"by": "count", "format": "folded"}
+    async with start_server() as server:
+
+        async def drawn(**query: str) -> tuple[dict[str, str], str]:
+            _, headers, lines = await bytes_of(server, "flamegraph/profile", **WINDOW, **by_count, **query)
+            return dict(line.rsplit(" ", 1) for line in lines.decode().splitlines()), headers["X-Scope-Complete"]
+
+        slowest = {"of": "syscall", "where": "duration_ns >= 100us"}
+        assert await drawn(**slowest) == ({"w;on_cpu;in": "5"}, "true")
+        found, _ = await drawn(**slowest, against_where="")
+        # Each side counts apart: outside, before inside.
+        assert found == {"w;on_cpu;in 0": "5", "w;on_cpu;fast 3": "0", "w;on_cpu;of another process 1": "0"}
+        assert await drawn(of="llama_token", where="duration_ns = 150us") == ({"w;on_cpu;in": "2"}, "true")
+        assert await drawn(of="connection") == ({"w;on_cpu;in": "2", "w;on_cpu;third": "1"}, "true")
+        answer = (await server.ask("GET", "compare/syscall", params={**WINDOW, "where": "duration_ns >= 100us"}))[1]
+        assert (answer["stacks"], answer["samples"]) == ([], ["profile"])
+        answer = (await server.ask("GET", "compare/syscall", params={**WINDOW, "where": "duration_ns > 200us"}))[1]
+        assert answer["samples"] == []
+        for query in ({"of": "nothing"}, {"of": "exec"}, {"of": "syscall", "where": "stack = x"}):
+            assert (await bytes_of(server, "flamegraph/profile", **WINDOW, **query))[0] == 400, query
+        assert (await bytes_of(server, "flamegraph/cuda_live", **WINDOW, of="syscall"))[0] == 400
+
+
+async def test_of_many_rows_some_choose_samples(
+    line: Line, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer says of how many rows the times were read."""
+    rows = [{"tid": 1, "ktime_ns": FIRST_KTIME_NS + n * 1000, "duration_ns": 1} for n in range(20)]
+    await store(line, "syscall", rows)
+    await store(line, "profile", moments(*((1, us, "f") for us in range(20))))
+    async with start_server() as server:
+        monkeypatch.setattr(during, "MOST_ROWS", 5)
+        _, told = await graph(server, of="syscall", by="count")
+    assert (told["samples"], told["complete"]) == ("5", "5 of 20 rows, 20 of 20 rows")
