@@ -25,10 +25,12 @@ NAMES = (
     "loss_curve",
     "ingest",
     "answers",
+    "logins",
+    "console",
     "latency",
     "perfetto",
 )
-LONG = ("soak",)  # runs only if named
+LONG = ("soak", "live_page")  # run only if named
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -1,6 +1,6 @@
 """One store filled with rows, and what people ask of it: pages, totals, flame graphs, comparisons.
 
-`scope bench store --rows 10000000` asks the same of more rows.
+`scope bench store --rows N` asks the same of another number of rows.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from scope_server.store.postgres import PrivatePostgres
 from scope_server.store.schema.migrate import migrate
 from scope_server.store.schema.tables import Tables
 
-ROWS = 1_000_000
+ROWS = 10_000_000  # of them a tenth with stacks
 MACHINES = 50
 
 

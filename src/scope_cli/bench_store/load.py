@@ -4,6 +4,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +16,10 @@ from scope_server.store.layout.blocks.blocks import BLOCKS
 from scope_server.store.schema.columns import stream_table
 
 STREAMS = {
-    "syscall": ("syscalls", 0.81),
+    "syscall": ("syscalls", 0.80),
     "open": ("files", 0.08),
     "exec": ("process", 0.02),
-    "cuda_launch": ("cuda", 0.09),
+    "cuda_launch": ("cuda", 0.10),
 }
 HELD = ("cuda_live", "cuda")
 ROWS_A_BATCH = 8192
@@ -29,6 +30,7 @@ _ROWS_A_SECOND = 400  # of a machine while it is watched
 _LATEST_S = 6 * 3600
 _COMMON_CALLS = ("read", "write", "futex", "openat", "close", "mmap", "epoll_wait", "recvmsg", "sendmsg", "fstat")
 _CALLS = (*_COMMON_CALLS, *(f"call_{number}" for number in range(10, 50)))
+_STACKS = 20_000  # different ones, as a profile of a large program has
 _BOOTED_NS = 10 * DAY_NS  # before the load's end: all machines were booted then
 
 
@@ -143,7 +145,7 @@ class Load:
             "name": _worded((process * 7 + np.minimum(random.zipf(1.4, count), 12)) % len(_CALLS), _CALLS),
             "duration_ns": np.exp(random.normal(9, 2, count)).astype(np.int64),
             "ret": np.where(random.random(count) < 0.03, -11, random.integers(0, 4096, count)),
-            "stack": _worded(random.integers(0, 200, count), [_stack(number) for number in range(200)]),
+            "stack": _stacks(random, count) if "stack" in schema.names else None,
             "kernel": _worded(
                 np.minimum(random.zipf(1.4, count), 60) - 1, [f"void gemm_{n}<float>()" for n in range(60)]
             ),
@@ -176,6 +178,13 @@ def _worded(codes: np.ndarray[tuple[int, ...], np.dtype[np.int64]], words: list[
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(words, pa.string()))
 
 
+def _stacks(random: np.random.Generator, count: int) -> pa.Array:
+    # A few are common, and most are rare.
+    numbers, codes = np.unique(np.minimum(random.zipf(1.3, count), _STACKS) - 1, return_inverse=True)
+    return _worded(codes, [_stack(number) for number in numbers.tolist()])
+
+
+@cache
 def _stack(number: int) -> str:
     return ";".join(f"library_{(number >> depth) % 40}::function_{depth}(int, float const*)" for depth in range(24))
 

@@ -77,14 +77,16 @@ class _Asked:
             "page by a pattern": (self._page("name ~ 'call_2*'"), 100),
             "page by a rare pid": (self._page("pid = 1030"), 100),
             f"page {_PAGES} by cursor": (self._deep, 100),
-            "count a second over 1 h": (self._rollup(hours=1, every="1s"), 100),
-            "top 10 by name over 24 h, every 5 min": (self._rollup(hours=24, every="5m", by=("name",)), 300),
+            "count a second over 1 h": (self._totals_of(hours=1, every="1s"), 100),
+            "top 10 by name over 24 h, every 5 min": (self._totals_of(hours=24, every="5m", by=("name",)), 300),
             "top 10 by name over 24 h, with p99": (
-                self._rollup(hours=24, by=("name",), cells="count,p99(duration_ns)"),
+                self._totals_of(hours=24, by=("name",), cells="count,p99(duration_ns)"),
                 300,
             ),
-            "top 10 by p99 over 24 h": (self._rollup(hours=24, by=("name",), cells="p99(duration_ns)"), 300),
-            "top 10 by comm of a machine over 24 h": (self._rollup(hours=24, by=("comm",), machines=[1]), 300),
+            "top 10 by p99 over 24 h": (self._totals_of(hours=24, by=("name",), cells="p99(duration_ns)"), 300),
+            "top 10 by comm of a machine over 24 h": (self._totals_of(hours=24, by=("comm",), machines=[1]), 300),
+            "failed calls by name over 1 h, of rows": (self._totals_of(hours=1, by=("name",), where="ret < 0"), 300),
+            "failed calls by name over 24 h, of rows": (self._totals_of(hours=24, by=("name",), where="ret < 0"), 300),
             "tasks": (lambda: self._fetch("tasks", task_id=None, state=None, group=None, most=100), 100),
             "books of 100 tasks": (self._books, 100),
             "states held": (self._held, 100),
@@ -114,15 +116,19 @@ class _Asked:
                 self._cursor = page.next or self._cursor
         return await self._reader.page(EventQuery(self._table, limit=_PAGE, cursor=self._cursor))
 
-    def _rollup(
+    def _totals_of(
         self,
         hours: int,
+        *,
         every: Every | None = None,
         by: tuple[str, ...] = (),
         machines: list[int] | None = None,
         cells: str = "count",
+        where: str = "",
     ) -> Ask:
-        rows = Selection(self._table, since=self._end - timedelta(hours=hours), until=self._end, machines=machines)
+        condition = read_filter(where, self._table.types) if where else None
+        window = self._end - timedelta(hours=hours), self._end
+        rows = Selection(self._table, condition, *window, machines=machines)
         question = asked(rows, cells=read_cells(cells, self._table), by=by, every=every, order="", top=10)
         return lambda: self._totals.groups(question)
 
