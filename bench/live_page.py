@@ -36,7 +36,12 @@ async def _measured() -> list[Result]:
             for agent in fleet.agents:
                 await start_to_run(server.client(), agent.node.machine_id)
             told = await asyncio.to_thread(
-                in_browser, server, "live", address="/explore/syscall?view=live", minutes=MINUTES
+                in_browser,
+                server,
+                "live",
+                address="/explore/syscall?view=live",
+                minutes=MINUTES,
+                patience_ms=120_000 * MINUTES,
             )
     assert not told[-1]["wrong"], told[-1]["wrong"]
     assert told[-1]["rows"], "no row was shown"

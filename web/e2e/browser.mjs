@@ -14,7 +14,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const contexts = browser.contexts();
   try {
     const { default: run } = await import(`./${script}.mjs`);
-    const late = new Promise((_, reject) => setTimeout(() => reject(new Error(`${script} takes too long`)), PATIENCE_MS).unref());
+    const late = new Promise((_, reject) => setTimeout(() => reject(new Error(`${script} takes too long`)), given.patience_ms ?? PATIENCE_MS).unref());
     const ran = run({ given, open: (person = given) => opened(browser, { ...given, ...person }), tell: (told) => say({ told }) });
     await Promise.race([ran, late]);
     say({ done: true });

@@ -15,6 +15,7 @@ from scope_server.errors import GroupFailed, Rejected, StoreUnavailable
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.pending import Pending
+from scope_server.ingest.turns import GROUP_RECORDS
 from scope_server.store.retention import Disk
 from scope_server.store.writing.delivery import Batch, Delivery, Outcome, Verdict
 from scope_server.store.writing.writer import Writer
@@ -23,6 +24,7 @@ _T = TypeVar("_T")
 
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 5.0
+_GROUP_EVERY_S = 0.1  # a group costs as much as some thousand rows, so small ones are not written sooner
 _REST_S = 1.0  # without records; then the thread gives memory back
 _SLOW_S = 30.0  # a group normally takes a fraction of a second
 _log = logging.getLogger(__name__)
@@ -94,9 +96,11 @@ class Lane:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set() and (group := self._next()):
-                self._busy_since = time.monotonic()
+                began = self._busy_since = time.monotonic()
                 self._write(group)
                 self._busy_since = None
+                if len(group) < GROUP_RECORDS:
+                    self._stopping.wait(began + _GROUP_EVERY_S - time.monotonic())
         finally:
             self._writer.close()
 
