@@ -13,7 +13,7 @@ def register(topics: Any) -> None:
         help="replace the fleet's authority",
         description="Shows which machines have the next root. --begin makes it: all trust both roots from then on. "
         "--finish ends the trust in the first one; it is refused while a connected agent lacks the next one. Machines "
-        "that were not connected between need a new token. Tokens made before are of no use, and persons log in again.",
+        "that are away get the next root when they return. Tokens made before are of no use, and persons log in again.",
     )
     what = rotate.add_mutually_exclusive_group()
     what.add_argument("--begin", action="store_const", const="begin", dest="step", help="make the next root")

@@ -109,6 +109,14 @@ def require_signed(certificate: x509.Certificate, *authorities: x509.Certificate
     raise InvalidCertificate("the certificate is of another authority")
 
 
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Whether what the certificate's key has signed may count as signed by an authority."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
 def write_private(file: Path, content: bytes) -> None:
     """Writes a file that only its owner may read, at once and safe against a power cut.
 

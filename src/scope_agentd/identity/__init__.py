@@ -1,1 +1,2 @@
-"""This machine's identity: membership (its certificate, and its server), join (gets the first one), renewal."""
+"""This machine's identity: membership (its certificate, and its server), introduction (knows the server
+without a root to check it with), join (gets the first certificate), renewal (gets the next ones)."""

@@ -1,13 +1,11 @@
 """Joins a server: makes a key, and has it signed for a token.
 
-The token has the digest of the authority's certificate, so the machine knows the server before it says the secret. gRPC
-cannot compare digests; so the server's own certificate is asked for first, and the connection then accepts only this
-one. The authority that the server names must have this digest, and must have signed that certificate.
+The token has the digest of the authority's certificate, so the machine knows the server before it says the secret: the
+authority that the server names must have this digest, and must have signed the certificate that the server shows.
 """
 
 import asyncio
 import socket
-import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from scope_agentd.errors import NotJoined, StateUnusable
+from scope_agentd.identity.introduction import certificate_of
 from scope_agentd.identity.membership import Fleet, Membership, addresses_of, credentials_of, keep
 from scope_agentd.node import machine_id
 from scope_proto.scope.v1.enrolment_pb2 import GetAuthorityRequest, JoinRequest
@@ -62,7 +61,7 @@ async def join(server: str, token: JoinToken, state_dir: Path) -> None:
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = _kept_key(state_dir / "joining.pem", before)
-        shown = await asyncio.to_thread(_certificate_of, to)
+        shown = await asyncio.to_thread(certificate_of, to)
         async with open_channel(to.showing(lambda: Anonymous((shown,))), SERVER_NAME) as channel:
             stub: Any = EnrolmentStub(channel)
             authority = await _authority(stub, token, shown)
@@ -109,26 +108,6 @@ def _kept_key(file: Path, before: Membership | None) -> Key:
         key = before.credentials.key if before and refused else make_key()
         write_private(file, pem_of(key))
     return key
-
-
-def _certificate_of(to: Endpoint) -> x509.Certificate:
-    """The certificate that a server shows, unchecked.
-
-    Raises:
-        NotJoined: nothing there speaks TLS 1.3.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.set_alpn_protocols(["h2"])
-    try:
-        with (
-            socket.create_connection((to.host, to.port), _ANSWER_S) as connection,
-            context.wrap_socket(connection) as secured,
-        ):
-            return read_certificate(secured.getpeercert(binary_form=True) or b"")
-    except (OSError, ValueError) as error:
-        raise NotJoined(f"no server enrols machines at {to}: {error}") from None
 
 
 async def _authority(stub: Any, token: JoinToken, shown: x509.Certificate) -> x509.Certificate:

@@ -15,9 +15,10 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from scope_server.errors import InvalidMessage, InvalidSettings, NotOurs
 from scope_server.identity.root import Root
 from scope_wire.identity import Holder, Identity, Kind
-from scope_wire.keys import Credentials, make_key, signing_request
+from scope_wire.keys import Credentials, make_key, pem_of, read_private, signing_request, write_private
 
 CERTIFICATE_FILE, KEY_FILE = "certificate.pem", "key.pem"  # in the authority's directory
+_REPLACED_FILE = "replaced.pem"
 
 
 class Authority:
@@ -27,8 +28,15 @@ class Authority:
     next one signs for machines and persons, and everybody trusts both. But servers still show certificates of the first
     one: machines that do not have the next one yet must go on knowing them.
 
+    Of a root that was replaced, the directory keeps no key, only what machines need that were away all the time.
+
     Args:
         given: files with certificate and key of an authority from outside, which is not replaced from here.
+
+    Attributes:
+        replaced: the certificates of roots that were replaced, oldest first. Their signatures no longer count: they
+            only tell by which root a machine that comes back was known.
+        vouched: what each of them has signed for the key of the next one.
 
     Raises:
         InvalidSettings: the files cannot be made or used.
@@ -36,25 +44,31 @@ class Authority:
 
     def __init__(self, directory: Path, given: tuple[Path, Path] | None = None) -> None:
         self._directory, self._given = directory, given
+        self._root: Root
+        self._next: Root | None
+        self.replaced: tuple[x509.Certificate, ...]
+        self.vouched: tuple[x509.Certificate, ...]
         try:
             if not given:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 with _alone(directory):
                     if not (directory / KEY_FILE).exists():
                         Root.make().write(directory / CERTIFICATE_FILE, directory / KEY_FILE)
-            self._root, self._next = self._read()
+            self.reread()
         except OSError as error:
             raise InvalidSettings(f"authority: cannot use {directory}: {error.strerror}") from None
         except ValueError as error:
             raise InvalidSettings(f"authority: cannot use {given[0].parent if given else directory}: {error}") from None
         self._own: Credentials | None = None
 
-    def _read(self) -> tuple[Root, Root | None]:
-        if self._given:
-            return Root.read(*self._given), None
+    def _read_next(self) -> Root | None:
         following = self._directory / f"next-{KEY_FILE}"
-        root = Root.read(self._directory / CERTIFICATE_FILE, self._directory / KEY_FILE)
-        return root, Root.read(self._directory / f"next-{CERTIFICATE_FILE}", following) if following.exists() else None
+        return Root.read(self._directory / f"next-{CERTIFICATE_FILE}", following) if following.exists() else None
+
+    def _read_replaced(self) -> list[x509.Certificate]:
+        """Of each replaced root its certificate, then that which it signed for the next one."""
+        file = self._directory / _REPLACED_FILE
+        return x509.load_pem_x509_certificates(read_private(file)) if file.exists() else []
 
     @property
     def certificate(self) -> x509.Certificate:
@@ -105,10 +119,13 @@ class Authority:
             self.reread()
             if not self._next:
                 raise NotOurs("the authority is not being replaced; `scope admin rotate-ca --begin` begins")
+            if self.certificate not in self.replaced:  # else a server was killed below
+                kept = [*self._read_replaced(), self.certificate, self._root.vouch_for(self._next)]
+                write_private(self._directory / _REPLACED_FILE, b"".join(map(pem_of, kept)))
             self._next.write(self._directory / CERTIFICATE_FILE, self._directory / KEY_FILE)
             for name in (KEY_FILE, CERTIFICATE_FILE):
                 (self._directory / f"next-{name}").unlink(missing_ok=True)
-            self._root, self._next = self._next, None
+            self.reread()
 
     def reread(self) -> None:
         """Takes what another server of the fleet has changed. Files that cannot be used change nothing.
@@ -116,7 +133,14 @@ class Authority:
         Raises:
             OSError, ValueError: they cannot be used; the message says why.
         """
-        self._root, self._next = self._read()
+        if self._given:
+            self._root, self._next = Root.read(*self._given), None
+            self.replaced, self.vouched = (), ()
+            return
+        root = Root.read(self._directory / CERTIFICATE_FILE, self._directory / KEY_FILE)
+        following, replaced = self._read_next(), self._read_replaced()
+        self._root, self._next = root, following
+        self.replaced, self.vouched = tuple(replaced[::2]), tuple(replaced[1::2])
 
     def secret(self, purpose: str) -> bytes:
         """32 bytes that servers with this authority have in common, and nobody else can know; others when the root is

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import grpc
+from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from scope_proto.scope.v1 import enrolment_pb2
@@ -33,7 +34,11 @@ class EnrolmentService(EnrolmentServicer):
 
     async def GetAuthority(self, request: Any, context: Any) -> enrolment_pb2.Authority:
         """See enrolment.proto."""
-        return enrolment_pb2.Authority(certificate=self._register.authority.certificate.public_bytes(Encoding.DER))
+        authority = self._register.authority
+        return enrolment_pb2.Authority(
+            certificate=authority.certificate.public_bytes(Encoding.DER),
+            vouched=[each.public_bytes(Encoding.DER) for each in authority.vouched],
+        )
 
     async def Join(self, request: Any, context: Any) -> enrolment_pb2.Certificate:
         """See enrolment.proto."""
@@ -47,9 +52,9 @@ class EnrolmentService(EnrolmentServicer):
     async def Return(self, request: Any, context: Any) -> enrolment_pb2.Certificate:
         """See enrolment.proto. A request may be seen and repeated: its answer is of use only to who has the key."""
         async with self._explained(context):
-            before = read_certificate(request.certificate)
+            before, authority = read_certificate(request.certificate), self._register.authority
             try:
-                require_signed(before, *self._register.authority.trusted)
+                require_signed(before, *authority.trusted, *authority.replaced)
             except InvalidCertificate as error:
                 raise NotAdmitted(Reason.AUTHORITY, f"{error}; join this server with a new token") from None
             holder = holder_of(before)
@@ -58,6 +63,8 @@ class EnrolmentService(EnrolmentServicer):
             if key_digest(read_request(request.signing_request)) != holder.key:
                 raise NotAdmitted(Reason.OTHER_MACHINE, "signing_request: it is of another key than the certificate")
             self._register.require_not_ended(holder)
+            if not _is_signed(before, authority.trusted):  # a root may have been replaced because its key was stolen
+                await self._register.members.require_joined(holder)
             grace = self._register.members.grace
             if datetime.now(UTC) - holder.expires > grace:
                 raise NotAdmitted(
@@ -86,3 +93,11 @@ class EnrolmentService(EnrolmentServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except StoreUnavailable as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+
+
+def _is_signed(certificate: x509.Certificate, roots: tuple[x509.Certificate, ...]) -> bool:
+    try:
+        require_signed(certificate, *roots)
+    except InvalidCertificate:
+        return False
+    return True

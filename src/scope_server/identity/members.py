@@ -115,11 +115,26 @@ class Members:
             StoreUnavailable: the database cannot be reached.
         """
         certificate = self._authority.sign(request, holder.identity)
-        row = row_of(certificate, hostname) | {"machine_id": holder.identity.name}
+        row = row_of(certificate, hostname) | {"machine_id": holder.identity.name, "shown_key": holder.key}
         if not await self._database.run("renew_member", row):
             raise NotAdmitted(Reason.REMOVED, "this machine was removed; join again with a new token")
         await self._database.run("keep_certificate", row)
         return certificate
+
+    async def require_joined(self, holder: Holder) -> None:
+        """Checks a machine whose certificate proves nothing, but who has shown that it has the key.
+
+        Raises:
+            NotAdmitted: no machine has joined with this key, or its last certificate ended before the grace period.
+            StoreUnavailable: the database cannot be reached.
+        """
+        row = {"key_digest": holder.key, "machine_id": holder.identity.name, "grace": self.grace}
+        if not await self._database.fetch("joined_with", row):
+            raise NotAdmitted(
+                Reason.AUTHORITY,
+                "the certificate is of a root that was replaced, and the server does not know its key; join again with "
+                "a new token",
+            )
 
     async def know(self, holder: Holder, hostname: str) -> None:
         """Notes a machine that has shown its certificate, unless it is known: then the database is an older copy.

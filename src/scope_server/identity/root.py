@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from scope_wire.errors import InvalidKeyFile
 from scope_wire.identity import Identity, Kind, dns_names, key_digest
-from scope_wire.keys import Key, make_key, pem_of, read_private, write_private
+from scope_wire.keys import Key, is_authority, make_key, pem_of, read_private, write_private
 
 LIFETIME = timedelta(days=30)  # of the certificate of a machine or person
 _LONG = timedelta(days=3653)  # of a root's, and of the server's, which lives in its memory
@@ -35,12 +35,7 @@ class Root:
         key = make_key()
         request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
         name = _name(f"SCOPE authority {key_digest(request).hex()[:8]}")
-        certificate = (
-            _builder(key.public_key(), name, name, _LONG)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .sign(key, hashes.SHA256())
-        )
-        return cls(key, certificate)
+        return cls(key, _authority(key.public_key(), name, name).sign(key, hashes.SHA256()))
 
     @classmethod
     def read(cls, certificate_file: Path, key_file: Path) -> "Root":
@@ -58,10 +53,10 @@ class Root:
             raise InvalidKeyFile(f"{certificate_file.name} is of another key than {key_file.name}")
         try:
             certificate.verify_directly_issued_by(certificate)
-            is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-        except (InvalidSignature, TypeError, x509.ExtensionNotFound):
-            is_authority = False
-        if not is_authority:
+            is_root = is_authority(certificate)
+        except (InvalidSignature, TypeError):
+            is_root = False
+        if not is_root:
             raise InvalidKeyFile(
                 f"{certificate_file.name} is not the certificate of a root authority, signed by itself"
             )
@@ -75,6 +70,11 @@ class Root:
         """
         write_private(certificate_file, pem_of(self.certificate))
         write_private(key_file, pem_of(self.key))  # last: it says that both are there
+
+    def vouch_for(self, following: "Root") -> x509.Certificate:
+        """The certificate of the next root's key by this one: who trusts this root knows the next one by it."""
+        subject, issuer = following.certificate.subject, self.certificate.subject
+        return _authority(following.key.public_key(), subject, issuer).sign(self.key, hashes.SHA256())
 
     def sign(self, key: Any, identity: Identity, hosts: Sequence[str] = ()) -> x509.Certificate:
         """The certificate of a public key.
@@ -95,6 +95,11 @@ class Root:
             .add_extension(x509.ExtendedKeyUsage(_USAGES), critical=False)
             .sign(self.key, hashes.SHA256())
         )
+
+
+def _authority(key: Any, subject: x509.Name, issuer: x509.Name) -> x509.CertificateBuilder:
+    may_sign = x509.BasicConstraints(ca=True, path_length=0)
+    return _builder(key, subject, issuer, _LONG).add_extension(may_sign, critical=True)
 
 
 def _builder(key: Any, subject: x509.Name, issuer: x509.Name, lifetime: timedelta) -> x509.CertificateBuilder:

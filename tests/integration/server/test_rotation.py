@@ -19,13 +19,17 @@ from tests.integration.server.test_enrolment import code_of, renewed, token_of
 from tests.integration.server.test_members import joined
 
 from scope_agentd.errors import NotJoined
-from scope_agentd.identity.join import _certificate_of, join
-from scope_agentd.identity.membership import Membership
+from scope_agentd.identity.introduction import certificate_of
+from scope_agentd.identity.join import join
+from scope_agentd.identity.membership import Fleet, Membership, keep
+from scope_agentd.identity.renewal import come_back
+from scope_agentd.session import link
 from scope_server.errors import InvalidSettings
 from scope_server.identity import register
 from scope_server.identity.authority import Authority
 from scope_server.identity.root import Root
 from scope_wire.endpoint import Endpoint
+from scope_wire.identity import Identity, Kind
 from scope_wire.join_token import digest_of
 
 StartServer = Callable[..., Any]
@@ -34,6 +38,7 @@ StartServer = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(register, "_READ_EVERY_S", 0.2)
+    monkeypatch.setattr(link, "ASK_EVERY_S", 0.2)
 
 
 async def progress(server: Server) -> dict[str, bool]:
@@ -81,6 +86,66 @@ async def test_the_authority_is_replaced(start_server: StartServer, tmp_path: Pa
         with pytest.raises(NotJoined, match="this is not the server that made the token"):
             await join(server.enrol, old_token, tmp_path / "late")
         await joined(server, tmp_path / "later")
+
+
+async def replaced(server: Server) -> None:
+    """The authority's root is replaced while nobody is connected."""
+    for step in ("begin", "finish"):
+        assert (await server.ask("POST", f"authority/rotation/{step}"))[0] == 200
+
+
+async def test_away_during_the_whole_replacement(start_server: StartServer, tmp_path: Path, port: int) -> None:
+    """A machine that returns after its root was replaced twice is the same, and trusts the newest root only."""
+    async with start_server() as server:
+        before = await joined(server, tmp_path / "agent")
+        await replaced(server)
+        await replaced(server)
+        async with agent(tmp_path / "agent", port):
+            await connected(server)
+        after = Membership(tmp_path / "agent")
+        assert (after.machine_id, after.fleet.fleet) == (before.machine_id, before.fleet.fleet)
+        assert after.credentials.authorities == (Authority(tmp_path / "authority").certificate,)
+        assert after.credentials.holder.key == before.credentials.holder.key
+
+
+async def test_a_stolen_key_of_a_replaced_root(start_server: StartServer, tmp_path: Path) -> None:
+    """It makes nobody a machine, neither by a new certificate nor by one that was shown before the replacement; an
+    admin's confirmation does."""
+    async with start_server() as server:
+        stolen = Authority(tmp_path / "authority")
+        shown = _forged(stolen, tmp_path / "shown", server, "1" * 32)
+        unseen = _forged(stolen, tmp_path / "unseen", server, "2" * 32)
+        async with to_server(server.ingest, shown.credentials) as channel:
+            async with StandInAgent("shown", shown.machine_id).attending(server, channel):
+                await renewed(channel)  # with another key
+            assert (await node(server))["membership"] == "unconfirmed"
+        assert server.query("SELECT confirmed FROM store.members") == [(False,), (False,)]
+        await replaced(server)
+        for forged in (shown, unseen):
+            await come_back(forged)
+            assert "the server does not know its key" in forged.fleet.needs_token
+        assert (await server.ask("POST", "nodes/shown/confirm"))[0] == 200
+        await come_back(shown)
+        assert not shown.fleet.needs_token
+
+
+def _forged(authority: Authority, state: Path, server: Server, machine: str) -> Membership:
+    """A membership that the authority's key has signed, but not for a token."""
+    state.mkdir()
+    fleet = Fleet("", "", (server.ingest,), (server.enrol,))
+    keep(state, authority.issue(Identity(Kind.MACHINE, machine)), fleet)
+    return Membership(state)
+
+
+async def test_another_server_is_not_followed(start_server: StartServer, tmp_path: Path) -> None:
+    """Where a machine's server was, another one with other roots gets and changes nothing."""
+    async with start_server() as server:
+        member = await joined(server, tmp_path / "agent")
+    before = member.credentials, member.fleet
+    async with start_server(authority=tmp_path / "other", enrol=server.enrol) as other:
+        await replaced(other)
+        await come_back(member)
+        assert (member.credentials, member.fleet) == before
 
 
 async def test_who_trusts_a_root_that_was_given_up_renews(start_server: StartServer, tmp_path: Path) -> None:
@@ -138,7 +203,7 @@ async def test_a_server_of_several_names(start_server: StartServer, tmp_path: Pa
         member = await joined(server, state)
         ingest = Endpoint.parse(server.ingest, "ingest").port
         assert member.fleet.servers == (f"127.1.2.3:{ingest}", f"127.0.0.1:{ingest}", f"scope.example:{ingest}")
-        shown = await asyncio.to_thread(_certificate_of, Endpoint.parse(server.enrol, "enrol"))
+        shown = await asyncio.to_thread(certificate_of, Endpoint.parse(server.enrol, "enrol"))
         names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         assert "scope.example" in names.get_values_for_type(x509.DNSName)
         assert ipaddress.ip_address("127.1.2.3") in names.get_values_for_type(x509.IPAddress)

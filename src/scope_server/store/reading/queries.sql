@@ -596,9 +596,16 @@ ON CONFLICT (key_digest) DO UPDATE
 SET machine_id = excluded.machine_id, hostname = excluded.hostname, token = excluded.token, joined = now(),
     certificate = excluded.certificate, expires = excluded.expires, confirmed = true, ended = NULL, ending = NULL;
 
+-- name: joined_with
+SELECT machine_id FROM store.members
+WHERE key_digest = %(key_digest)s AND machine_id = %(machine_id)s AND confirmed AND ended IS NULL
+  AND expires + %(grace)s > now();
+
+-- Another key of a machine is as confirmed as the one that it has shown.
 -- name: renew_member
 INSERT INTO store.members (key_digest, machine_id, hostname, certificate, expires, confirmed)
-SELECT %(key_digest)s, %(machine_id)s, coalesce(max(hostname), ''), %(certificate)s, %(expires)s, true
+SELECT %(key_digest)s, %(machine_id)s, coalesce(max(hostname), ''), %(certificate)s, %(expires)s,
+       coalesce(bool_or(confirmed) FILTER (WHERE key_digest = %(shown_key)s), false)
 FROM store.members WHERE machine_id = %(machine_id)s AND ended IS NULL
 ON CONFLICT (key_digest) DO UPDATE SET certificate = excluded.certificate, expires = excluded.expires
 WHERE members.ended IS NULL;
