@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from tests.e2e import counted
 from tests.e2e.conftest import Up, until
 from tests.e2e.console import PICTURES, Browser
 from tests.e2e.waits import ANSWERED, BLOCK, ROUNDS, SENT
@@ -51,6 +52,9 @@ SCREENS = {
     "flames": "/flames",
     "llm": "/llm",
     "gpu": "/gpu",
+    "python": "/python?since=5m",
+    "syscalls": "/syscalls?since=5m",
+    "scheduling": "/scheduling?since=5m",
     "traces": "/traces?with=exec",
     "account": "/users",
     "accounts": "/users?view=accounts",
@@ -238,6 +242,31 @@ def test_why_shows_locks_disks_and_peers(browser: Browser, waited: int, look: di
         ("127.0.0.1", "outgoing", sent, answered),
         ("127.0.0.1", "incoming", answered, sent),
     }
+
+
+def test_subjects_tell_what_a_program_did(up: Up, browser: Browser, tmp_path: Path) -> None:
+    """Calls of Python functions, files and switches of CPUs: numbers that the program itself fixes."""
+    file = PICTURES / "counted"
+    command = ["/usr/bin/python3", counted.__file__, str(file)]
+    with stopped(command, tmp_path / "told") as pid:
+        summaries = (("python", "--mode", "summary"), ("files", "--mode", "summary"))
+        tasks = [_started(up, pid, *words) for words in (*summaries, ("files",), ("sched",))]
+        os.kill(pid, signal.SIGCONT)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    for task in tasks:
+        assert up.scope("stop", task).returncode == 0
+        until(lambda task=task: all(each["under_way"] == 0 for each in up.client.get("tasks", task)["streams"]))
+    screens = {name: f"/{name}?since=5m" for name in ("python", "syscalls", "scheduling")}
+    told = browser.run("cards", screens=screens, **browser.person("viewer"))
+    for screen in told:
+        assert (screen["wrong"], screen["faults"], max(0, screen["wide"])) == ([], [], 0), screen["name"]
+    python, syscalls, scheduling = (screen["cards"] for screen in told)
+    assert f"counted\n{counted.CALLS}" in python["Functions by calls"]
+    assert f"{file}\n{counted.READS * counted.BLOCK // 1024} KiB" in syscalls["Files by bytes read"]
+    assert f"{file}.missing\n{counted.MISSING}" in syscalls["Files that could not be opened"]
+    switches = dict(line.split("\n") for line in scheduling["Switches by program"])
+    assert int(switches[counted.NAME]) >= counted.SLEEPS
+    file.unlink()
 
 
 @pytest.mark.parametrize("look", [{"theme": "dark"}, {"theme": "light", "size": {"width": 390, "height": 844}}])

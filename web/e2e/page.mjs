@@ -62,6 +62,15 @@ export async function settled(page) {
   await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))); // charts, too
 }
 
+/** The lines of lists and tables on the page's cards, by the cards' heads. */
+export async function cardsOf(page) {
+  const found = {};
+  for (const card of await page.locator(".card:has(> h2)").all()) {
+    found[await card.locator("> h2").innerText()] = await card.locator("li, tbody tr").allInnerTexts();
+  }
+  return found;
+}
+
 /** How much wider than the window the page is, in pixels. */
 export async function wide(page) {
   return page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

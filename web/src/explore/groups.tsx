@@ -7,7 +7,8 @@ import { also } from "../parts/complete";
 import { cell, clock, count, quantity } from "../parts/format";
 import { useMarks } from "../parts/marks";
 import { useAddress } from "../parts/search";
-import { type Group, linesOf, useTotals } from "../parts/series";
+import { linesOf } from "../parts/points";
+import { type Group, useTotals } from "../parts/series";
 import { Empty, Partial, Shown } from "../parts/states";
 import { seconds, step, timesOf } from "../parts/times";
 
@@ -30,7 +31,7 @@ export function Groups({ stream }: { stream: Stream }) {
   const every = seconds(step(timesOf(search))) ?? 60;
   const groups = totals.data?.groups;
   const { times, lines } = useMemo(
-    () => linesOf((groups ?? []).slice(0, LINES).map((group) => ({ name: nameOf(group), group })), order, order === "count" || order === "failed" ? 1 / every : 1),
+    () => linesOf((groups ?? []).slice(0, LINES).map((group) => ({ name: nameOf(group), group })), order, every, order === "count" || order === "failed" ? 1 / every : 1),
     [groups, order, every],
   );
   const told = (cell: string, value: number | null | undefined) => {

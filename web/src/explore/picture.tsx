@@ -9,7 +9,8 @@ import { count, quantity } from "../parts/format";
 import { Heatmap } from "../parts/heatmap";
 import { useMarks } from "../parts/marks";
 import { useAddress } from "../parts/search";
-import { linesOf, useTotals } from "../parts/series";
+import { linesOf } from "../parts/points";
+import { useTotals } from "../parts/series";
 import { Empty, Failed, Loading, Partial } from "../parts/states";
 import { isLive, seconds, type Selection, step, timesOf, writeSelection } from "../parts/times";
 import { useWindow } from "./explore.api";
@@ -85,7 +86,7 @@ function Rate({ stream, selection }: { stream: Stream; selection?: Selection }) 
   const every = seconds(step(timesOf(search))) ?? 60;
   const group = totals.data?.groups[0];
   const { times, lines } = useMemo(
-    () => linesOf(group ? [{ name: stream.name, group }] : [], "count", 1 / every),
+    () => linesOf(group ? [{ name: stream.name, group }] : [], "count", every, 1 / every),
     [group, stream.name, every],
   );
   const { since, until } = timesOf(search);

@@ -13,6 +13,9 @@ export const SCREENS = [
   { to: "/flames", name: msg`Flames`, role: "viewer" },
   { to: "/llm", name: msg`LLM`, role: "viewer" },
   { to: "/gpu", name: msg`GPU`, role: "viewer" },
+  { to: "/python", name: msg`Python`, role: "viewer" },
+  { to: "/syscalls", name: msg`Syscalls and files`, role: "viewer" },
+  { to: "/scheduling", name: msg`Scheduling`, role: "viewer" },
   { to: "/traces", name: msg`Traces`, role: "viewer" },
   { to: "/users", name: msg`Users`, role: "viewer" },
 ] as const satisfies readonly { to: string; name: unknown; role: Role }[];

@@ -11,9 +11,8 @@ import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { asked, isLive, readSelection } from "../parts/times";
 import { Brushed } from "../explore/brushed";
-import { Slowest } from "./slowest";
+import { Slowest } from "../subject/slowest";
 import { TokenTime } from "./tokentime";
-import "./llm.css";
 
 interface Request {
   time: string;

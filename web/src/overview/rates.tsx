@@ -7,7 +7,8 @@ import { Chart } from "../parts/chart";
 import { count } from "../parts/format";
 import { useMarks } from "../parts/marks";
 import { useAddress } from "../parts/search";
-import { linesOf, useAllTotals } from "../parts/series";
+import { linesOf } from "../parts/points";
+import { useAllTotals } from "../parts/series";
 import { Empty } from "../parts/states";
 import { seconds, step, timesOf } from "../parts/times";
 import { activeTasks } from "../tasks/tasks.api";
@@ -34,6 +35,7 @@ export function Rates() {
       linesOf(
         recorded.flatMap((name, number) => (groups[number] ? [{ name, group: groups[number] }] : [])),
         "count",
+        every,
         1 / every,
       ),
     [known, every], // eslint-disable-line react-hooks/exhaustive-deps -- the groups are new objects at each answer

@@ -21,6 +21,8 @@ interface Props {
   format: (value: number) => string;
   marks?: Mark[];
   height?: number;
+  /** Areas on top of each other, the first one lowest: their height is the sum. */
+  stacked?: boolean;
   /** The window, also where it has no points. */
   since: number;
   until: number;
@@ -33,12 +35,12 @@ const NO_MARKS: Mark[] = [];
 const NEAR_PX = 4; // of a mark, at which its text is shown
 
 /** Lines over time, with losses and annotations where they happened. */
-export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, since, until, onBrush, label }: Props) {
+export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, stacked = false, since, until, onBrush, label }: Props) {
   const { t } = useLingui();
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
-  const given = useRef({ format, marks, onBrush, since, until });
-  given.current = { format, marks, onBrush, since, until };
+  const given = useRef<Given>({ format, marks, onBrush, since, until, lines });
+  given.current = { format, marks, onBrush, since, until, lines };
   const names = lines.map((line) => line.label).join("\n");
 
   useEffect(() => {
@@ -46,7 +48,7 @@ export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, si
     if (!box) return;
     const make = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(options(names.split("\n"), box.clientWidth, height, given), [[0], ...names.split("\n").map(() => [null])], box);
+      plot.current = new uPlot(options(names.split("\n"), box.clientWidth, height, stacked, given), [[0], ...names.split("\n").map(() => [null])], box);
     };
     make();
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height }));
@@ -58,11 +60,12 @@ export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, si
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [names, height]);
+  }, [names, height, stacked]);
 
   useEffect(() => {
-    plot.current?.setData([times, ...lines.map((line) => line.values)] as uPlot.AlignedData);
-  }, [times, lines, names, height, marks, since, until]);
+    const drawn = stacked ? summed(lines) : lines.map((line) => line.values);
+    plot.current?.setData([times, ...drawn] as uPlot.AlignedData);
+  }, [times, lines, names, height, stacked, marks, since, until]);
 
   const losses = marks.filter((mark) => mark.kind === "loss").length;
   return (
@@ -87,9 +90,16 @@ interface Given {
   onBrush?: (since: number, until: number) => void;
   since: number;
   until: number;
+  lines: Line[];
 }
 
-function options(names: string[], width: number, height: number, given: { current: Given }): uPlot.Options {
+/** Each line with those before it. */
+function summed(lines: Line[]): number[][] {
+  const sums: number[] = [];
+  return lines.map(({ values }) => values.map((value, at) => (sums[at] = (sums[at] ?? 0) + (value ?? 0))));
+}
+
+function options(names: string[], width: number, height: number, stacked: boolean, given: { current: Given }): uPlot.Options {
   const [soft, line] = [colour("soft"), colour("line")];
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
   return {
@@ -110,10 +120,13 @@ function options(names: string[], width: number, height: number, given: { curren
       ...names.map((label, number) => ({
         label,
         stroke: colour(series(number)),
-        width: 1.6,
+        width: stacked ? 1 : 1.6,
         spanGaps: false,
+        ...(stacked && { points: { show: (plot: uPlot) => plot.data[0].length === 1 } }),
+        ...(stacked && number === 0 && { fill: filled(number) }),
       })),
     ],
+    bands: stacked ? names.slice(1).map((_, number) => ({ series: [number + 2, number + 1] as [number, number], fill: filled(number + 1) })) : [],
     plugins: [tooltip(names, given)],
     hooks: {
       drawClear: [
@@ -130,6 +143,11 @@ function options(names: string[], width: number, height: number, given: { curren
   };
 }
 
+/** The colour of an area. */
+function filled(number: number): string {
+  return colour(series(number)).replace(/^rgb\((.*)\)$/, "rgba($1, 0.45)");
+}
+
 function tooltip(names: string[], given: { current: Given }): uPlot.Plugin {
   const box = document.createElement("div");
   box.className = "tooltip";
@@ -144,7 +162,7 @@ function tooltip(names: string[], given: { current: Given }): uPlot.Plugin {
         const at = plot.data[0][idx ?? 0] ?? plot.posToVal(left, "x");
         const told = [clock(new Date(at * 1000))];
         names.forEach((name, number) => {
-          const value = plot.data[number + 1]?.[idx ?? 0];
+          const value = given.current.lines[number]?.values[idx ?? 0];
           if (value !== null && value !== undefined) told.push(`${name}  ${given.current.format(value)}`);
         });
         const under = plot.posToVal(left, "x");

@@ -44,7 +44,7 @@ export function share(value: number): string {
 export function quantity(value: number, unit: string): string {
   if (unit === "ns") return duration(value);
   if (unit === "bytes") return bytes(value);
-  if (unit === "bytes/s") return `${bytes(value)}/s`;
+  if (unit === "B/s") return `${bytes(value)}/s`;
   return unit ? `${count(value)} ${unit}` : count(value);
 }
 

@@ -2,7 +2,6 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 
 import { api, data } from "../api/client";
 import type { components } from "../api/schema";
-import type { Line } from "./chart";
 import { type Search, useAddress } from "./search";
 import { asked, isLive, step, timesOf } from "./times";
 
@@ -44,15 +43,4 @@ export function useTotals(wanted: Wanted, enabled = true) {
 export function useAllTotals(wanted: Wanted[]) {
   const [search] = useAddress();
   return useQueries({ queries: wanted.map((one) => query(one, search)) });
-}
-
-/** A cell of groups as lines over the same times; a step without rows is 0. */
-export function linesOf(groups: { name: string; group: Group }[], cell: string, factor = 1): { times: number[]; lines: Line[] } {
-  const all = new Set(groups.flatMap(({ group }) => group.points.map((point) => point.time)));
-  const sorted = [...all].sort();
-  const lines = groups.map(({ name, group }) => {
-    const at = new Map(group.points.map((point) => [point.time, point.values[cell] ?? 0]));
-    return { label: name, values: sorted.map((time) => (at.get(time) ?? 0) * factor) };
-  });
-  return { times: sorted.map((time) => new Date(time).getTime() / 1000), lines };
 }

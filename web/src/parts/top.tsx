@@ -3,8 +3,8 @@ import { Link } from "@tanstack/react-router";
 
 import { useStream } from "../api/catalogue";
 import { Bars } from "./bars";
+import { toldCell, usualCell } from "./cells";
 import { also } from "./complete";
-import { count, quantity } from "./format";
 import { useTotals } from "./series";
 import { Empty, Shown } from "./states";
 
@@ -13,15 +13,16 @@ interface Props {
   stream: string;
   by: string;
   /** What ranks the groups; none: the sum of the measured column. */
-  cell?: "count" | "failed";
+  cell?: string;
+  where?: string;
 }
 
 /** The first groups of a stream as a card; each leads to its rows. */
-export function Top({ title, stream: name, by, cell }: Props) {
+export function Top({ title, stream: name, by, cell, where }: Props) {
   const stream = useStream(name);
-  const measure = stream?.columns.find((one) => one.name === stream.rollup.measured);
-  const shown = cell ?? (measure ? `sum(${measure.name})` : "count");
-  const totals = useTotals({ stream: name, by: [by], cells: [shown] }, stream !== undefined);
+  const shown = cell ?? (stream ? usualCell(stream) : "count");
+  const told = toldCell(shown, stream);
+  const totals = useTotals({ stream: name, by: [by], cells: [shown], where }, stream !== undefined);
   const column = stream?.columns.find((one) => one.name === by);
   const failed = cell === "failed";
   return (
@@ -31,8 +32,8 @@ export function Top({ title, stream: name, by, cell }: Props) {
         {({ groups }) => {
           const ranked = groups.filter((group) => (group.values[shown] ?? 0) > 0);
           return ranked.length === 0 ? (
-            <Empty title={failed ? <Trans>None in this window</Trans> : <Trans>Nothing recorded in this window</Trans>}>
-              {!failed && stream && (
+            <Empty title={failed || where ? <Trans>None in this window</Trans> : <Trans>Nothing recorded in this window</Trans>}>
+              {!failed && !where && stream && (
                 <Link to="/start" search={{ probe: stream.probe }}>
                   <Trans>Start the probe {stream.probe}</Trans>
                 </Link>
@@ -45,9 +46,9 @@ export function Top({ title, stream: name, by, cell }: Props) {
                 return {
                   name: String(group.key[by] ?? "–"),
                   value,
-                  told: measure && !cell ? quantity(value, measure.unit) : count(value),
+                  told: told(value),
                   link: (told) => (
-                    <Link to="/explore/$stream" params={{ stream: name }} search={(before) => ({ ...before, where: column && also(failed ? stream?.failed : undefined, column, group.key[by]) })}>
+                    <Link to="/explore/$stream" params={{ stream: name }} search={(before) => ({ ...before, where: column && also(failed ? stream?.failed : where, column, group.key[by]) })}>
                       {told}
                     </Link>
                   ),

@@ -5,6 +5,7 @@ import { useState } from "react";
 import type { Row } from "../api/answers";
 import { useStream } from "../api/catalogue";
 import { json } from "../api/client";
+import { kindOf, ordered } from "../api/columns";
 import { Details } from "../explore/details";
 import { cell, clock, duration, visible } from "../parts/format";
 import { useAddress } from "../parts/search";
@@ -24,6 +25,7 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
   const [search] = useAddress();
   const [open, setOpen] = useState<Row>();
   const stream = useStream(name);
+  const named = stream && ordered(stream).find((one) => kindOf(one) === "text" && !one.stack && one.name !== "comm");
   const found = useQuery({
     queryKey: ["slowest", name, search.since, search.until, search.machine],
     queryFn: ({ signal }) => json<Slow>(`slowest/${name}`, { ...asked(search), machine: search.machine, limit: 10 }, signal),
@@ -51,6 +53,7 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
                   ),
                 },
                 { name: t`Program`, show: ({ row }) => cell(row.comm) },
+                named !== undefined && { name: named.name, className: "break mono", show: ({ row }) => cell(row[named.name]) },
                 { name: t`took`, number: true, show: ({ row, longer_ns }) => <>{duration(Number(row[column] ?? 0))} <span className="soft">+{duration(longer_ns)}</span></> },
                 { name: t`What differs from the median one`, className: "break", show: ({ differs }) => differs.map((one) => visible(one.sentence)).join("; ") || "–" },
               ]}
