@@ -1378,6 +1378,8 @@ class Api(ABC):
         against_since: str | None = None,
         against_until: str | None = None,
         against_where: str | None = None,
+        during: str | None = None,
+        against_during: str | None = None,
     ) -> Difference:
         """What differs between rows of a window and filter (inside) and others (outside), the most different first."""
         answer: Difference = self.get(
@@ -1391,6 +1393,8 @@ class Api(ABC):
             against_since=against_since,
             against_until=against_until,
             against_where=against_where,
+            during=during,
+            against_during=against_during,
         )
         return answer
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-AGAINST = ("against_since", "against_until", "against_where")
+AGAINST = ("during", "against_since", "against_until", "against_during", "against_where")
 
 
 def add_filter(parser: argparse.ArgumentParser, example: str) -> None:
@@ -53,6 +53,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--against-until", metavar="TIME", type=moment, help="compare with rows before this time (default: --until)"
+    )
+    parser.add_argument(
+        "--during",
+        metavar="ANNOTATION",
+        help="only rows of an annotation's time, in place of --since and --until: its id, or a label, such as epoch=3",
+    )
+    parser.add_argument(
+        "--against-during", metavar="ANNOTATION", help="compare with rows of another annotation's time: epoch=2"
     )
     parser.add_argument("--against-where", metavar="FILTER", help="compare with rows that meet this (default: --where)")
 

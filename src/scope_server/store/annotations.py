@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 from scope_server.store.reading.database import Share
 
@@ -63,6 +64,27 @@ class Annotations:
         """The newest that are about this time, these machines or all, and have these labels."""
         where = {"id": id_, "since": since, "until": until, "machines": machines and list(machines), "most": most}
         return await self._database.fetch("annotations", where | {"labels": json.dumps(dict(labels))})
+
+    async def window(
+        self, of: UUID | tuple[str, str], machines: Sequence[int] | None = None
+    ) -> tuple[datetime, datetime] | None:
+        """The time of an annotation; None: there is none.
+
+        A moment lasts until the next annotation of its machine that has its labels' names. Of a label, a name and a
+        value, it is the latest time in which it had this value: from an annotation with it on, until one with another
+        value. What has not ended lasts until now.
+
+        Args:
+            of: an annotation's id, or a label.
+            machines: of the annotations with the label; those about all machines are among them.
+        """
+        if isinstance(of, UUID):
+            found = await self._database.fetch("annotation_window", {"id": of})
+        else:
+            name, value = of
+            where = {"name": name, "label": json.dumps({name: value}), "machines": machines and list(machines)}
+            found = await self._database.fetch("label_window", where)
+        return (found[0]["since"], found[0]["until"]) if found and found[0]["since"] else None
 
     async def drop(self, id_: str) -> bool:
         """Deletes one; returns whether it was there."""

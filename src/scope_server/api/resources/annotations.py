@@ -9,10 +9,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from scope_server.accounts.caller import Role
 from scope_server.api.context import ANNOTATIONS
+from scope_server.api.resources.during import label
 from scope_server.api.resources.machines import NODE_FIELD, find_machine, machines_named
 from scope_server.api.resources.members import Labels
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.input import quoted
 from scope_server.api.routing.models import Answer, Body, Moment, Names, NodeName, Parameters, Whole
 from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.errors import InvalidQuery, UnknownThing
@@ -24,13 +24,6 @@ MOST = 10_000
 _LONGEST = 500
 
 
-def _label(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise ValueError(f"{quoted(text)} is no label; write it as NAME=VALUE, such as epoch=3")
-    return name, value
-
-
 class AnnotationsQuery(Parameters):
     """Which annotations."""
 
@@ -40,7 +33,7 @@ class AnnotationsQuery(Parameters):
     label: (
         Annotated[
             tuple[str, str],
-            BeforeValidator(_label),
+            BeforeValidator(label),
             WithJsonSchema({"type": "string"}),
             Field(description="only those with this label: NAME=VALUE"),
         ]

@@ -6,8 +6,9 @@ from pydantic import Field
 
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, TABLES
+from scope_server.api.resources.during import DuringQuery, with_times
 from scope_server.api.resources.streams import StreamPath, stream_named
-from scope_server.api.resources.window import AgainstQuery, others, selection_of
+from scope_server.api.resources.window import others, selection_of
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Recorded
 from scope_server.api.routing.rates import WORK
@@ -114,16 +115,16 @@ class Difference(Recorded):
 
 
 @ROUTES.get(f"{PREFIX}/compare/{{stream}}", Role.VIEWER, lags=always, rate=WORK)
-async def get_difference(call: Call, path: StreamPath, query: AgainstQuery) -> Difference:
+async def get_difference(call: Call, path: StreamPath, query: DuringQuery) -> Difference:
     """What differs between rows of a window and filter (inside) and others (outside), the most different first.
 
     Without `against_...`, the others are the other rows of the same window. Columns are compared by the distance of
     their distributions, and ordered by it, weighted by how sure it is. Left out are ids, times, and what the filters
     name. The same rows have the same answer.
     """
-    table = stream_named(call, path)
+    table, query = stream_named(call, path), await with_times(call, query)
     if query.where is None and not query.has_others:
-        detail = "it says what is compared with the rest: give a filter, or another window with against_since"
+        detail = "it says what is compared with the rest: give a filter, or another window, such as with against_since"
         raise InvalidQuery(detail, parameter="where")
     inside = await selection_of(call, table, query)
     async with call[DATABASE].snapshot() as connection:

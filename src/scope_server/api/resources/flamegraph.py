@@ -11,8 +11,9 @@ from pydantic import Field, create_model
 from scope_catalogue.nearest import unknown
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, TABLES
+from scope_server.api.resources.during import DuringQuery, with_times
 from scope_server.api.resources.streams import StreamPath, stream_named, title
-from scope_server.api.resources.window import AgainstQuery, others, selection_of
+from scope_server.api.resources.window import others, selection_of
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Text
 from scope_server.api.routing.rates import WORK
@@ -50,7 +51,7 @@ _OF = (
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class FlamegraphQuery(AgainstQuery):
+class FlamegraphQuery(DuringQuery):
     """Which rows, and how they are drawn. With a second window or filter, the graph shows the difference."""
 
     column: Annotated[str, Field(description="the column of stacks; default: the first")] | None = None
@@ -86,7 +87,7 @@ async def get_flamegraph(call: Call, path: StreamPath, query: FlamegraphQuery) -
     both sides is inside. At most two million rows are read of a side; of more, blocks that are evenly chosen.
     `complete` says so.
     """
-    table = stream_named(call, path)
+    table, query = stream_named(call, path), await with_times(call, query)
     how = drawn(table, query.column, query.by)
     of = _chooser(call, table, query.of) if query.of else table
     inside = await selection_of(call, of, query)

@@ -835,6 +835,36 @@ WHERE (%(id)s::uuid IS NULL OR a.id = %(id)s)
 ORDER BY a.time DESC, a.id
 LIMIT %(most)s;
 
+-- name: annotation_window
+SELECT a.time AS since, coalesce(nullif(a.until, a.time), next.time, now()) AS until
+FROM store.annotations AS a
+CROSS JOIN LATERAL (
+    SELECT min(b.time) AS time
+    FROM store.annotations AS b
+    WHERE b.time > a.time AND b.machine IS NOT DISTINCT FROM a.machine
+      AND b.labels ?& ARRAY(SELECT jsonb_object_keys(a.labels))
+) AS next
+WHERE a.id = %(id)s;
+
+-- From the first annotation with the label on, after which none has another value of it until the newest with the label.
+-- name: label_window
+WITH labelled AS NOT MATERIALIZED (
+    SELECT a.time, a.until, a.labels @> %(label)s::jsonb AS has
+    FROM store.annotations AS a
+    WHERE a.labels ? %(name)s
+      AND (%(machines)s::integer[] IS NULL OR a.machine IS NULL OR a.machine = ANY(%(machines)s))
+), newest AS (
+    SELECT max(time) AS time FROM labelled WHERE has
+), before AS (
+    SELECT max(l.time) AS time FROM labelled AS l CROSS JOIN newest AS n WHERE NOT l.has AND l.time < n.time
+), during AS (
+    SELECT min(l.time) AS since, max(l.until) AS until
+    FROM labelled AS l CROSS JOIN before AS b WHERE l.has AND (b.time IS NULL OR l.time > b.time)
+), next AS (
+    SELECT min(l.time) AS time FROM labelled AS l CROSS JOIN newest AS n WHERE NOT l.has AND l.time > n.time
+)
+SELECT d.since, coalesce(d.until, next.time, now()) AS until FROM during AS d CROSS JOIN next;
+
 -- name: drop_annotation
 DELETE FROM store.annotations WHERE id = %(id)s;
 

@@ -116,6 +116,42 @@ async def test_equal_windows_have_nothing_sure(line: Line, start_server: StartSe
     assert [each for each in found["columns"] if each["sure"] > 0.99] == []
 
 
+async def test_annotations_name_windows(line: Line, start_server: StartServer) -> None:
+    """Of a label, the latest time in which it had a value; of an id, the annotation's own; neither besides times."""
+    late = FIRST_KTIME_NS + 20 * 60 * 10**9
+    await store(line, "syscall", calls(101, 1))
+    await store(line, "syscall", [row | {"ktime_ns": late + number} for number, row in enumerate(slow(53, 2))])
+    said = [(-30, "3"), (-25, "2"), (-20, "4"), (-1, "2"), (5, "2"), (10, "3"), (15, "3")]  # minutes, and an epoch
+
+    async with start_server() as server:
+
+        async def sides(**query: str) -> tuple[int, int]:
+            status, answer = await server.ask("GET", "compare/syscall", params=query)
+            assert status == 200, answer
+            return answer["inside"]["rows"], answer["outside"]["rows"]
+
+        ids = []
+        for minutes, epoch in said:
+            time = (BEGIN + timedelta(minutes=minutes)).isoformat()
+            status, made = await server.ask(
+                "POST", "annotations", json={"text": "step", "time": time, "labels": {"epoch": epoch}}
+            )
+            assert status == 201, made
+            ids.append(made["id"])
+        assert await sides(during="epoch=3", against_during="epoch=2") == (53, 101)
+        assert await sides(during="epoch=2", against_during=ids[6]) == (101, 53)
+        assert await sides(during=ids[3], against_during=ids[5]) == (101, 0)
+        assert await sides(during="epoch=4", against_during="epoch=3") == (0, 53)
+        for query, refused, fault in (
+            ({"during": "epoch=5", "where": "cpu = 1"}, 404, "there is no annotation"),
+            ({"during": "epoch", "where": "cpu = 1"}, 400, "write it as NAME=VALUE"),
+            ({"during": "epoch=3", "until": WINDOW["until"], "where": "cpu = 1"}, 400, "leave out since and until"),
+        ):
+            status, answer = await server.ask("GET", "compare/syscall", params=query)
+            assert (status, answer["errors"][0]["parameter"]) == (refused, "during"), answer
+            assert fault in answer["errors"][0]["detail"]
+
+
 async def test_dimensions_are_columns(line: Line, start_server: StartServer) -> None:
     """The machine's name, and the file and container of the process, which are no columns of the stream."""
     other = make_machine(line.conninfo, "f" * 32)
