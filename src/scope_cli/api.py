@@ -1569,7 +1569,7 @@ class Api(ABC):
         return answer
 
     def get_audit(self, *, before: int | None = None, limit: int | None = None) -> AuditEntries:
-        """What people did: each start and stop, login, token, account, machine and setting."""
+        """What was done: each start and stop, login, token, change of accounts, machines, and of what is kept."""
         answer: AuditEntries = self.get("audit", before=before, limit=limit)
         return answer
 

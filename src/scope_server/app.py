@@ -16,6 +16,7 @@ from scope_catalogue.catalogue import streams
 from scope_proto.scope.v1.enrolment_pb2_grpc import add_EnrolmentServicer_to_server
 from scope_proto.scope.v1.session_pb2_grpc import add_SessionServicer_to_server
 from scope_server.accounts.accounts import Accounts
+from scope_server.accounts.noticed import Noticed
 from scope_server.api import context
 from scope_server.api.application import application
 from scope_server.api.authentication import by_accounts
@@ -190,7 +191,11 @@ async def serve(
                 "live": hub.run,
                 "replicas": api[SOURCES].replicas.watch,
                 "exports": api[context.EXPORTS].run,
-                **({"upkeep": upkeep.run} if settings.writes else {}),
+                **(
+                    {"upkeep": upkeep.run, "noticed": Noticed(share, accounts.audit, settings.policy).run}
+                    if settings.writes
+                    else {}
+                ),
                 **(
                     {"wishes": reconciler.run, "changes": changes.listen, "seen": seen.run} if settings.receives else {}
                 ),

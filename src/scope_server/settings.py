@@ -379,6 +379,11 @@ class Settings:
         return self.role in (ALL, WRITE)
 
     @property
+    def policy(self) -> dict[str, int | None]:
+        """What is kept in the database, by the settings' names; None: the default."""
+        return {"keep_days": self.keep_days, "keep_bytes": self.keep_bytes, "free_floor": self.free_floor}
+
+    @property
     def given_authority(self) -> tuple[Path, Path] | None:
         """The files of an authority from outside: certificate and key."""
         return (self.ca_cert, self.ca_key) if self.ca_cert and self.ca_key else None

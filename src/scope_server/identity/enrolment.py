@@ -15,6 +15,7 @@ from scope_server.errors import InvalidMessage, NotAdmitted, StoreUnavailable
 from scope_server.identity.answer import Answers
 from scope_server.identity.authority import read_request
 from scope_server.identity.members import Joining
+from scope_server.identity.peers import address_of
 from scope_server.identity.register import Register
 from scope_wire.errors import InvalidCertificate, InvalidJoinToken
 from scope_wire.identity import Identity, Kind, holder_of, key_digest, read_certificate
@@ -46,7 +47,7 @@ class EnrolmentService(EnrolmentServicer):
             if len(request.hostname) > _HOSTNAME or "\0" in request.hostname:
                 raise InvalidMessage(f"hostname: must have at most {_HOSTNAME} characters and no NUL")
             claimed, token = Identity(Kind.MACHINE, request.machine_id), JoinToken.read(request.token)
-            joining = Joining(token, request.signing_request, claimed, request.hostname)
+            joining = Joining(token, request.signing_request, claimed, request.hostname, address_of(context.peer()))
             return self._answers.with_certificate(await self._register.members.join(joining))
 
     async def Return(self, request: Any, context: Any) -> enrolment_pb2.Certificate:
@@ -76,7 +77,7 @@ class EnrolmentService(EnrolmentServicer):
                 return self._answers.with_certificate(before)
             await self._register.members.know(holder, "")
             return self._answers.with_certificate(
-                await self._register.members.renew(request.signing_request, holder, None)
+                await self._register.members.renew(request.signing_request, holder, None, address_of(context.peer()))
             )
 
     @asynccontextmanager

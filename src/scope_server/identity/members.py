@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from psycopg.types.json import Jsonb
 
+from scope_server.accounts.audit import Act, Audit
 from scope_server.errors import NotAdmitted, StoreUnavailable
 from scope_server.identity.authority import Authority, read_request
 from scope_server.store.reading.database import Connection, Database
@@ -33,16 +34,18 @@ class Joining:
     Attributes:
         request: its signing request, PKCS #10, DER.
         claimed: the machine id that it would like to have.
+        address: from where it asks.
     """
 
     token: JoinToken
     request: bytes
     claimed: Identity
     hostname: str
+    address: str
 
 
 class Members:
-    """Lets machines in, knows them again, and ends their membership.
+    """Lets machines in, knows them again, and ends their membership. What a machine gets is in the audit log.
 
     Args:
         grace: how long after the end of its certificate a machine may renew it.
@@ -50,6 +53,7 @@ class Members:
 
     def __init__(self, database: Database, authority: Authority, grace: timedelta) -> None:
         self._database, self._authority, self.grace = database, authority, grace
+        self._audit = Audit(database)
 
     async def make_token(self, valid: timedelta, uses: int, labels: dict[str, str]) -> JoinToken:
         """A new token.
@@ -104,21 +108,28 @@ class Members:
         row = row_of(certificate, joining.hostname) | {"machine_id": claimed, "token": token["id"]}
         for statement in ("keep_member", "keep_certificate", "put_labels"):
             await connection.execute(queries()[statement], row | {"labels": Jsonb(token["labels"])})
+        detail = {"hostname": joining.hostname, "serial": row["serial"], "labels": token["labels"]}
+        await self._audit.append(connection, Act(claimed, joining.address, "node.join", claimed, detail))
         return certificate
 
-    async def renew(self, request: bytes, holder: Holder, hostname: str | None) -> x509.Certificate:
+    async def renew(self, request: bytes, holder: Holder, hostname: str | None, address: str) -> x509.Certificate:
         """Signs a key of a machine that has shown its certificate.
+
+        Args:
+            hostname: its name now; None: unknown.
+            address: from where it asks.
 
         Raises:
             InvalidMessage: the request is not valid.
             NotAdmitted: the machine was removed or revoked.
             StoreUnavailable: the database cannot be reached.
         """
-        certificate = self._authority.sign(request, holder.identity)
-        row = row_of(certificate, hostname) | {"machine_id": holder.identity.name, "shown_key": holder.key}
+        certificate, machine = self._authority.sign(request, holder.identity), holder.identity.name
+        row = row_of(certificate, hostname) | {"machine_id": machine, "shown_key": holder.key}
         if not await self._database.run("renew_member", row):
             raise NotAdmitted(Reason.REMOVED, "this machine was removed; join again with a new token")
         await self._database.run("keep_certificate", row)
+        await self._audit.note(Act(machine, address, "node.renew", machine, {"serial": row["serial"]}))
         return certificate
 
     async def require_joined(self, holder: Holder) -> None:

@@ -24,6 +24,7 @@ from scope_server.errors import (
     TooManySessions,
 )
 from scope_server.identity.answer import Answers
+from scope_server.identity.peers import address_of
 from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
@@ -126,7 +127,9 @@ class SessionService(SessionServicer):
             holder = self._machine(context)
             session = self._sessions.get(holder.identity.name)
             hostname = session.hostname if session else None
-            signed = await self._register.members.renew(request.signing_request, holder, hostname)
+            signed = await self._register.members.renew(
+                request.signing_request, holder, hostname, address_of(context.peer())
+            )
             return self._answers.with_certificate(signed)
 
     async def Annotate(self, request: Any, context: Any) -> session_pb2.AnnotateReply:

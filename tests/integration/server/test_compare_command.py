@@ -1,33 +1,17 @@
 """`scope compare`, `aggregates`, `heatmap` and `flamegraph` with a real server."""
 
-import asyncio
 import json
-import os
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.integration.server.api.recorded import WINDOW, store
+from tests.integration.server.command import told
 from tests.integration.server.records import Line
-from tests.integration.server.running import Server
 
 StartServer = Callable[..., Any]
 TIMES = ("--since", WINDOW["since"], "--until", WINDOW["until"])
-
-
-async def _told(server: Server, *words: str) -> tuple[int | None, str, str]:
-    """Runs `scope`; returns status, output and errors."""
-    its = {"SCOPE_URL": f"http://{server.http}", "SCOPE_TOKEN_FILE": str(server.token)}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "scope_cli.main", *words),
-        env={**os.environ, **its},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, said = await process.communicate()
-    return process.returncode, out.decode(), said.decode()
 
 
 async def test_what_differs_is_printed(line: Line, start_server: StartServer) -> None:
@@ -37,15 +21,15 @@ async def test_what_differs_is_printed(line: Line, start_server: StartServer) ->
     await store(line, "syscall", [*([fast] * 101), *([slow] * 53)])
     words = ("compare", "syscall", "--where", "duration_ns > 1ms", *TIMES)
     async with start_server() as server:
-        status, out, said = await _told(server, *words)
+        status, out, said = await told(server, *words)
         assert (status, said) == (0, "")
         assert "inside: 53 of 53 rows were compared\noutside: 101 of 101 rows were compared\n" in out
         assert ["name", "1.00", "100%", "fsync\\x1b[2J", "100.0%", "0.0%"] in [row.split() for row in out.splitlines()]
-        status, out, _ = await _told(server, *words, "--json")
+        status, out, _ = await told(server, *words, "--json")
         assert (status, json.loads(out)["columns"][0]["column"]) == (0, "name")
-        status, _, said = await _told(server, "compare", "syscall", "--during", "a=1", "--against-during", "a=2")
+        status, _, said = await told(server, "compare", "syscall", "--during", "a=1", "--against-during", "a=2")
         assert (status, "there is no annotation 'a=1'" in said) == (1, True)
-        status, _, said = await _told(server, "compare", "syscall")
+        status, _, said = await told(server, "compare", "syscall")
         assert (status, "where" in said) == (2, True)
 
 
@@ -56,20 +40,20 @@ async def test_groups_are_printed(line: Line, start_server: StartServer) -> None
     await store(line, "syscall", [*([fast] * 101), *([slow] * 53)])
     words = ("aggregates", "syscall", "--by", "name", "--cells", "sum(duration_ns),count", *TIMES)
     async with start_server() as server:
-        status, out, said = await _told(server, *words)
+        status, out, said = await told(server, *words)
         assert (status, said) == (0, "")
         assert [row.split() for row in out.splitlines()] == [
             ["name", "sum(duration_ns)", "count"],
             ["fsync\\x1b[2J", "265.00", "ms", "53"],
             ["read", "101.00", "µs", "101"],
         ]
-        status, out, said = await _told(server, *words, "--every", "1h", "--order", "count", "--top", "1")
+        status, out, said = await told(server, *words, "--every", "1h", "--order", "count", "--top", "1")
         (head, row) = (text.split() for text in out.splitlines())
         assert (status, head[:2], row[1], row[-1]) == (0, ["time", "name"], "read", "101")
-        status, out, _ = await _told(server, *words, "--json")
+        status, out, _ = await told(server, *words, "--json")
         assert (status, [group["values"]["count"] for group in json.loads(out)["groups"]]) == (0, [53, 101])
-        assert (await _told(server, *words, "--where", "name = nobody"))[1] == "there are no rows in this time\n"
-        status, _, said = await _told(server, "aggregates", "syscall", "--by", "nam")
+        assert (await told(server, *words, "--where", "name = nobody"))[1] == "there are no rows in this time\n"
+        status, _, said = await told(server, "aggregates", "syscall", "--by", "nam")
         assert (status, "nam" in said) == (2, True)
 
 
@@ -78,7 +62,7 @@ async def test_a_heatmap_is_drawn(line: Line, start_server: StartServer) -> None
     rows = [{"duration_ns": 1100}] * 1000 + [{"duration_ns": 9000}] * 10
     await store(line, "syscall", rows)
     async with start_server() as server:
-        status, out, said = await _told(server, "heatmap", "syscall", "--column", "duration_ns", *TIMES)
+        status, out, said = await told(server, "heatmap", "syscall", "--column", "duration_ns", *TIMES)
         assert (status, said) == (0, "")
         head, *drawn, times = out.splitlines()
         assert head.startswith("duration_ns: 1,010 values, a step is ")
@@ -89,9 +73,9 @@ async def test_a_heatmap_is_drawn(line: Line, start_server: StartServer) -> None
             ["1.02", "µs", "█"],
         ]
         assert " to " in times
-        status, out, _ = await _told(server, "heatmap", "syscall", *TIMES, "--json")
+        status, out, _ = await told(server, "heatmap", "syscall", *TIMES, "--json")
         assert (status, sum(map(sum, json.loads(out)["counts"]))) == (0, 1010)
-        status, _, said = await _told(server, "heatmap", "syscall", "--column", "comm", *TIMES)
+        status, _, said = await told(server, "heatmap", "syscall", "--column", "comm", *TIMES)
         assert (status, "comm" in said) == (2, True)
 
 
@@ -100,11 +84,11 @@ async def test_a_flame_graph_is_written(line: Line, start_server: StartServer, t
     await store(line, "profile", [{"comm": "worker", "part": "on_cpu", "stack": "main;a", "duration_ns": 7}] * 3)
     picture, text = tmp_path / "flames.svg", tmp_path / "flames.txt"
     async with start_server() as server:
-        assert (await _told(server, "flamegraph", "profile", "-o", str(picture), *TIMES))[0] == 0
+        assert (await told(server, "flamegraph", "profile", "-o", str(picture), *TIMES))[0] == 0
         assert ET.fromstring(picture.read_text()) is not None
-        assert (await _told(server, "flamegraph", "profile", "-o", str(text), "--by", "count", *TIMES))[0] == 0
+        assert (await told(server, "flamegraph", "profile", "-o", str(text), "--by", "count", *TIMES))[0] == 0
         assert text.read_text() == "worker;on_cpu;main;a 3\n"
-        status, _, said = await _told(server, "flamegraph", "syscall", "-o", str(text), *TIMES)
+        status, _, said = await told(server, "flamegraph", "syscall", "-o", str(text), *TIMES)
         assert (status, "has no stacks" in said) == (2, True)
     assert text.read_text() == "worker;on_cpu;main;a 3\n"
     assert sorted(tmp_path.glob("flames*")) == [picture, text]

@@ -81,6 +81,12 @@ async def test_a_machine_joins_once(start_server: StartServer, tmp_path: Path) -
         (listed, first) = (await server.get("certificates"))["certificates"]
         assert {listed["name"], first["name"]} == {member.machine_id}
         assert first["hostname"] == socket.gethostname()
+        noted = [entry for entry in (await server.get("audit"))["entries"] if entry["act"].startswith("node.")]
+        assert [(entry["act"], entry["object"]) for entry in noted] == [
+            ("node.renew", member.machine_id),
+            ("node.join", member.machine_id),
+        ]
+        assert {entry["address"] for entry in noted} == {"127.0.0.1"}
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class AuditVerdict(Answer):
 
 @ROUTES.get(f"{PREFIX}/audit", Role.ADMIN)
 async def get_audit(call: Call, query: AuditQuery) -> AuditEntries:
-    """What people did: each start and stop, login, token, account, machine and setting."""
+    """What was done: each start and stop, login, token, change of accounts, machines, and of what is kept."""
     rows = await call[ACCOUNTS].audit.before(query.before, query.limit)
     return AuditEntries(entries=[AuditEntry(**row) for row in rows])
 

@@ -797,6 +797,17 @@ WITH entry AS (
 )
 UPDATE store.audit_head SET number = %(number)s, digest = %(digest)s;
 
+-- name: last_policy
+SELECT detail -> 'to' AS policy FROM store.audit WHERE act = 'retention.change' ORDER BY number DESC LIMIT 1;
+
+-- name: take_acts
+WITH taken AS (
+    DELETE FROM store.acts
+    WHERE id IN (SELECT id FROM store.acts ORDER BY id LIMIT %(most)s FOR UPDATE SKIP LOCKED)
+    RETURNING id, actor, address, act, object, detail
+)
+SELECT actor, address, act, object, detail FROM taken ORDER BY id;
+
 -- name: audit_head
 SELECT number, digest FROM store.audit_head;
 

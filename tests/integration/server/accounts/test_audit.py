@@ -1,11 +1,13 @@
 """The audit log: complete, in order, and what is changed or removed shows."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 from tests.integration.server.accounts.house import HERE, House
+from tests.integration.server.command import told
 
 from scope_server.accounts.audit import Act
 
@@ -63,3 +65,23 @@ async def test_what_was_done_to_the_log_shows(
         connection.execute(change)
     verdict = await noted.audit.verify()
     assert (verdict.entries, verdict.fault) == (entries, fault)
+
+
+async def test_the_command_says_what_is_wrong(start_server: Callable[..., Any]) -> None:
+    """Also that the server's settings of what is kept are in the log; a log that was changed is a failure."""
+    async with start_server(keep_days=17) as server:
+        for number in range(3):
+            assert (await server.ask("POST", "annotations", json={"text": f"said {number}"}))[0] == 201
+        entries = (await server.get("audit"))["entries"]
+        (kept,) = [entry for entry in entries if entry["act"] == "retention.change"]
+        assert kept["actor"] == "server"
+        assert kept["detail"] == {"from": None, "to": {"keep_days": 17, "keep_bytes": None, "free_floor": None}}
+        status, out, said = await told(server, "admin", "audit", "verify")
+        assert (status, said) == (0, "")
+        assert out.startswith(f"all {len(entries)} entries are right; the last has the digest ")
+        server.query("DELETE FROM store.audit WHERE number = 2")
+        assert await told(server, "admin", "audit", "verify") == (
+            1,
+            "",
+            "scope: entry 2 is missing; the 1 entries before it are right\n",
+        )
