@@ -155,16 +155,21 @@ async def until_emitted(port: int, events: int) -> None:
 async def test_a_stopped_reader_learns_exactly_what_it_lost(server: StandInServer, tmp_path: Path) -> None:
     """A reader that is stopped while a million events flow loses most of them; received + told lost = emitted.
 
-    The agent keeps only what a reader's queue takes, and the server gets every event.
+    Another reader, which reads on, misses nothing that was published: none waits for the stopped one. The agent keeps
+    only what a reader's queue takes, and the server gets every event.
     """
     agent, control = await agent_process(tmp_path, server)
     calls = 1_000_003
-    with tailing(tmp_path, tmp_path / "out", "syscall") as tail, Caller() as caller:
+    with (
+        tailing(tmp_path, tmp_path / "out", "syscall") as tail,
+        Listener(tmp_path, "syscall/") as other,
+        Caller() as caller,
+    ):
         async with to_agent(control, of_person(server.authority)) as channel:
             stub = type("Agent", (), {"control": control_of(channel)})
             task = await start(stub, request("syscalls", pid=caller.pid, ring_bytes=64 << 20))  # type: ignore[arg-type]
             await asyncio.to_thread(caller.call, 11)
-            await until(lambda: tail.rows)
+            await until(lambda: tail.rows and other.of("syscall"))
             memory = peak(agent.pid)
             tail.process.send_signal(signal.SIGSTOP)
             await asyncio.to_thread(caller.call, calls)

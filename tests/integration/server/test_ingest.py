@@ -22,6 +22,7 @@ from tests.integration.server.records import (
     rows,
 )
 from tests.integration.server.running import until
+from tests.integration.server.standby import primary
 
 from scope_proto.scope.v1 import task_pb2
 from scope_proto.scope.v1.record_pb2 import Record
@@ -223,6 +224,24 @@ async def test_a_database_that_is_killed_under_load_loses_nothing(mortal_postgre
             "SELECT count(*) FROM (SELECT batch, ordinal FROM scope.syscall GROUP BY 1, 2) AS places"
         ) == [(len(runs) * count * size,)]
         assert line.books() == [(count * size, count * size, 0, 0, False)] * len(runs)
+
+
+async def test_a_commit_that_its_replica_has_not_confirmed_is_not_answered(tmp_path: Path) -> None:
+    """A server that ends while a commit waits for a synchronous replica does not answer it: a failover may lose it."""
+    run = Run()
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    with primary(tmp_path / "pg") as postgres:
+        async with lined(postgres.conninfo(), lanes=1) as line:
+            await line.send(run.batch(1, rows(101), 101))
+            line.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+            line.query("SELECT pg_reload_conf()")
+            sending = asyncio.create_task(line.send(run.batch(2, rows(103, 101), 204)))
+            await until(lambda: asyncio.to_thread(line.query, waits), lambda found: found == [(1,)])
+            await line.writers.stop(0.1)
+            assert line.query(COUNTED) == [(204, 204)]  # PostgreSQL says that it is committed
+            done, _ = await asyncio.wait([sending], timeout=0.5)
+            assert not done
+            sending.cancel()
 
 
 async def test_a_slow_database_makes_agents_wait(database: str) -> None:
