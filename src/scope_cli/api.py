@@ -376,6 +376,7 @@ class StreamColumn(TypedDict):
     meaning: str
     hex: bool
     stack: bool
+    codes: Literal["error", "signal"] | None
 
 
 LabelChanges = dict[str, Any]
@@ -849,6 +850,7 @@ class KnownStream(TypedDict):
     mode: Literal["events", "summary", "samples"]
     meaning: str
     columns: list[StreamColumn]
+    of_process: list[StreamColumn]
     rollup: AddedUp
     failed: str
     flame: FlameGraph | None
@@ -1046,6 +1048,7 @@ class KnownStreams(TypedDict):
     """Streams by name."""
 
     streams: list[KnownStream]
+    codes: dict[str, list[str]]
 
 
 class Nodes(TypedDict):

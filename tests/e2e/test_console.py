@@ -148,6 +148,35 @@ def _screens(up: Up, browser: Browser, kind: str, **how: Any) -> list[Any]:
     return found
 
 
+def test_filter_and_selection_are_kept_on_every_screen(
+    up: Up, browser: Browser, workload: subprocess.Popen[bytes]
+) -> None:
+    """The bar keeps them when the screen changes; what a screen shows is filtered, or the bar says that it is not."""
+    where = f"pid = {workload.pid} and name = 'getppid'"
+    until(lambda: len(up.client.get("events", "syscall_summary", where=where)["events"]) > 1)
+    now = datetime.now(UTC)
+    window = {"since": _iso(now - timedelta(minutes=5)), "until": _iso(now)}
+    (found,) = browser.run("bar", stream="syscall_summary", where=where, **window, **browser.person("viewer"))
+    assert found["wrong"] == []
+    (first, *others), told = found["screens"], {screen["at"]: screen["told"] for screen in found["screens"]}
+    assert first["where"] == where and first["brushed"].endswith("~syscall_summary")
+    assert len(others) >= 11
+    for screen in others:
+        assert {name: screen[name] for name in ("since", "until", "where", "brushed", "filter")} == {
+            **{name: first[name] for name in ("since", "until", "where", "brushed")},
+            "filter": where,
+        }, screen
+    asked, selected = found["asked"], first["brushed"].split("~")[0]
+    assert any(each.startswith(where) and each.endswith(selected) for each in asked["syscall_summary"]), asked
+    assert f"null {selected}" in asked["sched_summary"]
+    assert "Applied to: Syscalls, " in told["/"]
+    lacks, _, named = told["/"].partition(", and so not filtered: ")
+    assert "Without a column name" in lacks and named.startswith("Time on a CPU, "), told
+    assert "Not filtered: Processes." in told["/processes"]
+    assert "Nothing on this screen is filtered" in told["/nodes"]
+    assert (found["left"]["where"], found["left"]["brushed"], found["told"]) == (None, None, 0)
+
+
 def test_tasks_on_machines_by_label(up: Up, browser: Browser) -> None:
     """A template, and a probe with a filter that was completed, start where the label is; the shown commands start the
     same."""
@@ -212,14 +241,16 @@ def test_a_long_prompt_of_another_request_slows_one(browser: Browser, acts: dict
     assert found["causes"][:1] and found["causes"][0].startswith("another request's prompt"), found
 
 
+def _iso(time: datetime) -> str:
+    """As an address has it: without a `+`, which would be a blank there."""
+    return time.isoformat().replace("+00:00", "Z")
+
+
 def _brushed(browser: Browser, acts: dict[str, Any], act: str, *, least_ns: int) -> Any:
     """What the console says of the tokens of an act that took longer."""
-
-    def iso(seconds: float) -> str:
-        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-
     its = acts[act]
-    window = {"since": iso(acts["usual"]["since"] - 1), "until": iso(acts["prompts"]["until"] + 1)}
+    begun, ended = acts["usual"]["since"] - 1, acts["prompts"]["until"] + 1
+    window = {name: _iso(datetime.fromtimestamp(at, UTC)) for name, at in (("since", begun), ("until", ended))}
     brush = {"begin": its["since"] + 0.2, "end": its["until"] - 0.2, "least": least_ns}
     (found,) = browser.run("cause", name=act, **window, **brush, **browser.person("viewer"))
     assert found["clicks"] <= 4

@@ -32,13 +32,13 @@ export default async function ({ given, open, tell }) {
   await page.goto(`${given.base}/start?probe=syscalls&labels=${encodeURIComponent(given.label)}`);
   await settled(page);
   await page.fill("#comm", given.comm);
-  await page.locator(".filter input").pressSequentially("na");
-  const offered = await page.locator(".filter li code").allInnerTexts();
+  await page.locator("form .filter input").pressSequentially("na");
+  const offered = await page.locator("form .filter li code").allInnerTexts();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Tab");
   await page.keyboard.type("= 'getppid'");
   await page.keyboard.press("Enter");
-  await page.waitForURL(/where=/);
+  await page.waitForURL(/only=/);
   await picture("start-filter");
   const filtered = await begin();
   tell({

@@ -6,7 +6,6 @@ import {
   lazyRouteComponent,
   Outlet,
   redirect,
-  retainSearchParams,
 } from "@tanstack/react-router";
 
 import { me } from "./api/session";
@@ -14,7 +13,7 @@ import { ApiError } from "./api/problem";
 import { Broken } from "./frame/broken";
 import { Frame } from "./frame/frame";
 import { Missing } from "./frame/missing";
-import { KEPT, readSearch } from "./parts/search";
+import { keeping, readSearch } from "./parts/search";
 import { Loading } from "./parts/states";
 
 interface Context {
@@ -23,7 +22,7 @@ interface Context {
 
 const root = createRootRouteWithContext<Context>()({
   validateSearch: readSearch,
-  search: { middlewares: [retainSearchParams(KEPT)] },
+  search: { middlewares: [keeping] },
   component: Outlet,
   errorComponent: Broken,
 });

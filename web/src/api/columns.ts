@@ -1,7 +1,10 @@
 import type { components } from "./schema";
 
-export type Stream = components["schemas"]["KnownStream"];
-export type Column = components["schemas"]["StreamColumn"];
+export type Column = components["schemas"]["StreamColumn"] & {
+  /** Names that its numbers have, such as those of errors. */
+  names?: string[];
+};
+export type Stream = Omit<components["schemas"]["KnownStream"], "columns"> & { columns: Column[] };
 export type Kind = "text" | "whole" | "number" | "truth" | "list";
 
 /** Columns that every stream of processes has: shown last, because they rarely differ. */
@@ -27,10 +30,10 @@ export function ordered(stream: Stream): Column[] {
 }
 
 /** What a filter compares: a column of a stream. */
-export type Compared = Pick<Column, "name" | "type" | "meaning">;
+export type Compared = Pick<Column, "name" | "type" | "unit" | "meaning" | "names">;
 
 export function comparable(stream: Stream): Compared[] {
-  return ordered(stream).filter((one) => !one.stack);
+  return [...ordered(stream).filter((one) => !one.stack), ...stream.of_process];
 }
 
 /** The columns that a table of rows begins with. */

@@ -3,15 +3,16 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { api, data } from "../api/client";
-import { type Column, measured, type Stream } from "../api/columns";
+import { measured, type Stream } from "../api/columns";
 import type { components } from "../api/schema";
 import { FlamePicture } from "../flames/picture";
+import { useAsked } from "../parts/asked";
+import { filterOf } from "../parts/grammar";
 import { also } from "../parts/complete";
 import { cell, clock, count, quantity, share } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Partial, Shown } from "../parts/states";
-import { asked, type Selection } from "../parts/times";
-import { useWindow } from "./explore.api";
+import type { Selection } from "../parts/times";
 import { LongerTime } from "./longer";
 import { Meanwhile } from "./meanwhile";
 import { Sampled } from "./sampled";
@@ -24,24 +25,25 @@ const SHOWN = 6;
 /** What differs in the brushed part from the rest of the window: columns with their shares, then stacks. */
 export function Brushed({ stream, selection }: { stream: Stream; selection: Selection }) {
   const { t } = useLingui();
-  const [search] = useAddress();
-  const { key, now } = useWindow(stream, selection);
+  const { key, now, ready } = useAsked(stream.name);
+  const whole = useAsked(stream.name, { whole: true });
   const column = measured(stream);
   const [all, setAll] = useState(false);
   const outside = () => {
-    const { since, until } = asked(search);
-    return { against_since: since, against_until: until, against_where: search.where ?? "" };
+    const { since, until, where } = whole.now();
+    return { against_since: since, against_until: until, against_where: where ?? "" };
   };
   const found = useQuery({
-    queryKey: ["compare", ...key, search.since, search.until],
+    queryKey: ["compare", ...key, ...whole.key],
     queryFn: ({ signal }) => {
       const query = { ...now(), ...outside() };
       return data(api.GET("/api/v1/compare/{stream}", { params: { path: { stream: stream.name }, query }, signal }));
     },
     staleTime: Infinity,
+    enabled: ready,
   });
   const range =
-    column && (selection.least !== undefined || selection.most !== undefined)
+    column && selection.stream === stream.name && (selection.least !== undefined || selection.most !== undefined)
       ? `${quantity(selection.least ?? 0, column.unit)} – ${selection.most === undefined ? "∞" : quantity(selection.most, column.unit)}`
       : "";
   return (
@@ -78,7 +80,7 @@ export function Brushed({ stream, selection }: { stream: Stream; selection: Sele
             ) : (
               <div className="differences">
                 {answer.columns.slice(0, all ? undefined : SHOWN).map((one) => (
-                  <DifferenceCard key={one.column} difference={one} column={stream.columns.find((other) => other.name === one.column)} />
+                  <DifferenceCard key={one.column} difference={one} stream={stream} />
                 ))}
               </div>
             )}
@@ -111,10 +113,11 @@ function waited({ longer, columns }: Comparison): boolean {
   return columns.slice(0, SHOWN).some(({ column, numbers }) => WAITED.test(column) && (numbers?.inside.p90 ?? 0) > (numbers?.outside.p90 ?? 0));
 }
 
-function DifferenceCard({ difference, column }: { difference: ColumnDifference; column?: Column }) {
+function DifferenceCard({ difference, stream }: { difference: ColumnDifference; stream: Stream }) {
   const { t } = useLingui();
   const [search, change] = useAddress();
   const { numbers } = difference;
+  const column = stream.columns.find((one) => one.name === difference.column);
   const told = (value: number | null) => (value === null ? "–" : quantity(value, difference.unit));
   return (
     <article className="difference">
@@ -151,7 +154,7 @@ function DifferenceCard({ difference, column }: { difference: ColumnDifference; 
                       className="quiet clip"
                       title={t`Show only these rows`}
                       disabled={!column}
-                      onClick={() => column && change({ where: also(search.where, column, value) })}
+                      onClick={() => column && change({ where: also(filterOf(search, stream), column, value) })}
                     >
                       {cell(value)}
                     </button>

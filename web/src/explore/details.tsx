@@ -4,6 +4,7 @@ import { Dialog, Modal, ModalOverlay } from "react-aria-components";
 
 import type { Row } from "../api/answers";
 import { kindOf, measured, ordered, type Stream } from "../api/columns";
+import { filterOf } from "../parts/grammar";
 import { also } from "../parts/complete";
 import { cell, moment } from "../parts/format";
 import { named } from "../parts/process";
@@ -63,10 +64,10 @@ export function Details({ stream, row, close }: Props) {
                     <td className="details-acts">
                       {kindOf(column) !== "list" && !column.stack && (
                         <>
-                          <button type="button" className="quiet" title={t`Only such rows`} onClick={() => change({ where: also(search.where, column, value) })}>
+                          <button type="button" className="quiet" title={t`Only such rows`} onClick={() => change({ where: also(filterOf(search, stream), column, value) })}>
                             =
                           </button>
-                          <button type="button" className="quiet" title={t`Without such rows`} onClick={() => change({ where: also(search.where, column, value, true) })}>
+                          <button type="button" className="quiet" title={t`Without such rows`} onClick={() => change({ where: also(filterOf(search, stream), column, value, true) })}>
                             ≠
                           </button>
                         </>

@@ -3,18 +3,17 @@ import { Button, Menu, MenuItem, MenuTrigger, Popover } from "react-aria-compone
 
 import { address } from "../api/client";
 import type { Stream } from "../api/columns";
+import { useAsked } from "../parts/asked";
 import { useAddress } from "../parts/search";
-import type { Selection } from "../parts/times";
 import { chosen } from "./columns";
-import { useWindow } from "./explore.api";
 
 const FORMATS = ["ndjson", "csv", "parquet", "arrow"];
 
 /** What is seen, as a file. */
-export function Downloads({ stream, selection }: { stream: Stream; selection?: Selection }) {
+export function Downloads({ stream }: { stream: Stream }) {
   const { t } = useLingui();
   const [search] = useAddress();
-  const { now } = useWindow(stream, selection);
+  const { now } = useAsked(stream.name);
   const columns = search.columns ? chosen(stream, search).map((one) => one.name).join(",") : undefined;
   return (
     <MenuTrigger>

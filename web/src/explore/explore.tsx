@@ -4,10 +4,8 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { streams } from "../api/catalogue";
-import { comparable, type Stream } from "../api/columns";
+import type { Stream } from "../api/columns";
 import type { Row } from "../api/answers";
-import { ApiError } from "../api/problem";
-import { FilterBar } from "../parts/filterbar";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
 import { readSelection } from "../parts/times";
@@ -45,8 +43,7 @@ function OfStream({ stream }: { stream: Stream }) {
   const all = useQuery(streams).data ?? [];
   const brushed = readSelection(search.brushed);
   const view = VIEWS.find((one) => one === search.view) ?? "rows";
-  const rows = useRows(stream, brushed);
-  const problem = rows.error instanceof ApiError ? rows.error.of("where") : "";
+  const rows = useRows(stream);
   const names = { rows: t`Rows`, groups: t`Groups`, live: t`Live tail` };
   return (
     <>
@@ -56,7 +53,7 @@ function OfStream({ stream }: { stream: Stream }) {
             className="stream-choice"
             aria-label={t`Stream`}
             value={stream.name}
-            onChange={(event) => void navigate({ to: "/explore/$stream", params: { stream: event.target.value }, search: { machine: search.machine, since: search.since, until: search.until } })}
+            onChange={(event) => void navigate({ to: "/explore/$stream", params: { stream: event.target.value }, search: {} })}
           >
             {all.map((one) => (
               <option key={one.name}>{one.name}</option>
@@ -66,12 +63,11 @@ function OfStream({ stream }: { stream: Stream }) {
         <span className="soft">{stream.meaning}</span>
         <span className="spring" />
         {stream.flame && (
-          <Link to="/flames/$stream" params={{ stream: stream.name }} search={(before) => ({ ...before, brushed: undefined })} className="button">
+          <Link to="/flames/$stream" params={{ stream: stream.name }} search={(before) => before} className="button">
             <Trans>Flame graph</Trans>
           </Link>
         )}
       </header>
-      <FilterBar columns={comparable(stream)} value={search.where ?? ""} rows={rows.rows} problem={problem} onChange={(where) => change({ where: where || undefined })} />
       <section className="card">
         <Picture stream={stream} selection={brushed} />
       </section>
@@ -85,7 +81,7 @@ function OfStream({ stream }: { stream: Stream }) {
           ))}
           <span className="spring" />
           {view !== "groups" && <Columns stream={stream} />}
-          <Downloads stream={stream} selection={brushed} />
+          <Downloads stream={stream} />
         </div>
         {view === "rows" && <RowPages stream={stream} pages={rows} onOpen={setOpen} />}
         {view === "groups" && <Groups stream={stream} />}

@@ -2,6 +2,7 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { useMemo } from "react";
 
 import { kindOf, ordered, type Stream } from "../api/columns";
+import { filterOf } from "../parts/grammar";
 import { Chart } from "../parts/chart";
 import { also } from "../parts/complete";
 import { cell, clock, count, quantity } from "../parts/format";
@@ -10,7 +11,7 @@ import { useAddress } from "../parts/search";
 import { linesOf } from "../parts/points";
 import { type Group, useTotals } from "../parts/series";
 import { Empty, Partial, Shown } from "../parts/states";
-import { seconds, step, timesOf } from "../parts/times";
+import { readSelection, seconds, step, timesOf } from "../parts/times";
 
 const LINES = 8;
 const MOST = 60; // columns that are offered to group by
@@ -26,9 +27,10 @@ export function Groups({ stream }: { stream: Stream }) {
   const cells = ["count", ...(stream.failed ? ["failed"] : []), ...(measure ? ["sum", "p50", "p99"].map((one) => `${one}(${measure.name})`) : [])];
   const order = cells.find((one) => one === search.column) ?? (measure ? `sum(${measure.name})` : "count");
   const asks = [order, ...cells.filter((one) => one !== order)];
-  const totals = useTotals({ stream: stream.name, by, cells: asks, top: 20, series: true, where: search.where });
+  const totals = useTotals({ stream: stream.name, by, cells: asks, top: 20, series: true, whole: false });
   const marks = useMarks(stream.name);
-  const every = seconds(step(timesOf(search))) ?? 60;
+  const shown = readSelection(search.brushed) ?? timesOf(search);
+  const every = seconds(step(shown)) ?? 60;
   const groups = totals.data?.groups;
   const { times, lines } = useMemo(
     () => linesOf((groups ?? []).slice(0, LINES).map((group) => ({ name: nameOf(group), group })), order, every, order === "count" || order === "failed" ? 1 / every : 1),
@@ -38,7 +40,7 @@ export function Groups({ stream }: { stream: Stream }) {
     if (value === null || value === undefined) return "–";
     return cell === "count" || cell === "failed" ? count(value) : quantity(value, unit);
   };
-  const { since, until } = timesOf(search);
+  const { since, until } = shown;
   return (
     <>
       <div className="row">
@@ -104,7 +106,7 @@ export function Groups({ stream }: { stream: Stream }) {
                           const of = stream.columns.find((one) => one.name === key);
                           return (
                             <td key={key} className="break">
-                              <button type="button" className="quiet" disabled={!of} onClick={() => of && change({ where: also(search.where, of, group.key[key]), view: undefined })}>
+                              <button type="button" className="quiet" disabled={!of} onClick={() => of && change({ where: also(filterOf(search, stream), of, group.key[key]), view: undefined })}>
                                 {cell(group.key[key])}
                               </button>
                             </td>

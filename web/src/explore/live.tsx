@@ -4,6 +4,7 @@ import { useState } from "react";
 import type { Row } from "../api/answers";
 import type { Stream } from "../api/columns";
 import { useLive } from "../api/live";
+import { filterOf } from "../parts/grammar";
 import { count } from "../parts/format";
 import { Rows } from "../parts/rows";
 import { useAddress } from "../parts/search";
@@ -34,7 +35,7 @@ function Tail({ stream, onOpen }: Props) {
   const [search] = useAddress();
   const [paused, setPaused] = useState(false);
   const [held, setHeld] = useState<Row[]>([]);
-  const live = useLive(stream.name, { where: search.where, machine: search.machine, task: search.task });
+  const live = useLive(stream.name, { where: filterOf(search, stream), machine: search.machine, task: search.task });
   const rows = paused ? held : live.rows;
   return (
     <>

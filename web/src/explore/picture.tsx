@@ -4,6 +4,7 @@ import { useMemo } from "react";
 
 import { api, data } from "../api/client";
 import { measured, type Stream } from "../api/columns";
+import { useAsked } from "../parts/asked";
 import { Chart } from "../parts/chart";
 import { count, quantity } from "../parts/format";
 import { Heatmap } from "../parts/heatmap";
@@ -12,8 +13,7 @@ import { useAddress } from "../parts/search";
 import { linesOf } from "../parts/points";
 import { useTotals } from "../parts/series";
 import { Empty, Failed, Loading, Partial } from "../parts/states";
-import { isLive, seconds, type Selection, step, timesOf, writeSelection } from "../parts/times";
-import { useWindow } from "./explore.api";
+import { seconds, type Selection, step, timesOf, writeSelection } from "../parts/times";
 import "./explore.css";
 
 const COLUMNS = 160;
@@ -24,18 +24,19 @@ export function Picture({ stream, selection }: { stream: Stream; selection?: Sel
   const { t } = useLingui();
   const [search, change] = useAddress();
   const column = measured(stream);
-  const { key, now } = useWindow(stream, undefined);
+  const { key, now, live, ready } = useAsked(stream.name, { whole: true });
   const marks = useMarks(stream.name);
   const answer = useQuery({
     queryKey: ["heatmap", ...key],
     queryFn: ({ signal }) => 
       data(api.GET("/api/v1/heatmap/{stream}", { params: { path: { stream: stream.name }, query: { ...now(), column: column?.name, columns: COLUMNS } }, signal })),
-    enabled: column !== undefined,
-    refetchInterval: isLive(search) && !selection && 10_000,
+    enabled: column !== undefined && ready,
+    refetchInterval: live && !selection && 10_000,
     placeholderData: (before) => before,
   });
   const unit = column?.unit ?? "";
-  const select = (brushed: Selection | undefined) => change({ brushed: brushed && writeSelection(brushed) });
+  const select = (brushed: Omit<Selection, "stream"> | undefined) => change({ brushed: brushed && writeSelection({ stream: stream.name, ...brushed }) });
+  const box = selection && selection.stream !== stream.name ? { ...selection, least: undefined, most: undefined } : selection; // another column's range
   const format = useMemo(() => (value: number) => quantity(value, unit), [unit]);
   if (!column) return <Rate stream={stream} selection={selection} />;
   if (answer.error && !answer.data) return <Failed error={answer.error} again={() => void answer.refetch()} />;
@@ -72,7 +73,7 @@ export function Picture({ stream, selection }: { stream: Stream; selection?: Sel
           <Empty title={<Trans>No rows in this window</Trans>}>{search.where && <Trans>The filter may be too narrow.</Trans>}</Empty>
         </div>
       ) : (
-        <Heatmap data={found} format={format} marks={marks} selection={selection} onSelect={select} height={HIGH} />
+        <Heatmap data={found} format={format} marks={marks} selection={box} onSelect={select} height={HIGH} />
       )}
     </>
   );
@@ -81,7 +82,7 @@ export function Picture({ stream, selection }: { stream: Stream; selection?: Sel
 function Rate({ stream, selection }: { stream: Stream; selection?: Selection }) {
   const { t } = useLingui();
   const [search, change] = useAddress();
-  const totals = useTotals({ stream: stream.name, top: 1, series: true, where: search.where });
+  const totals = useTotals({ stream: stream.name, top: 1, series: true });
   const marks = useMarks(stream.name);
   const every = seconds(step(timesOf(search))) ?? 60;
   const group = totals.data?.groups[0];
@@ -112,7 +113,7 @@ function Rate({ stream, selection }: { stream: Stream; selection?: Selection }) 
         height={HIGH - 24}
         since={since.getTime() / 1000}
         until={until.getTime() / 1000}
-        onBrush={(begin, end) => change({ brushed: writeSelection({ since: new Date(begin * 1000), until: new Date(end * 1000) }) })}
+        onBrush={(begin, end) => change({ brushed: writeSelection({ stream: stream.name, since: new Date(begin * 1000), until: new Date(end * 1000) }) })}
       />
     </>
   );

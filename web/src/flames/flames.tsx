@@ -4,12 +4,11 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { streams } from "../api/catalogue";
-import { comparable, kindOf, type Stream } from "../api/columns";
+import { kindOf, type Stream } from "../api/columns";
 import { address } from "../api/client";
-import { FilterBar } from "../parts/filterbar";
+import { useAsked } from "../parts/asked";
 import { useAddress } from "../parts/search";
-import { Empty, Shown } from "../parts/states";
-import { asked, isLive, timesOf } from "../parts/times";
+import { Empty, Loading, Shown } from "../parts/states";
 import { activeTasks } from "../tasks/tasks.api";
 import { FlamePicture } from "./picture";
 
@@ -35,16 +34,17 @@ function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
   const { t } = useLingui();
   const [search, change] = useAddress();
   const navigate = useNavigate();
+  const of = useAsked(stream.name);
   const [compared, setCompared] = useState(false);
   const weights = stream.columns.filter((one) => ["ns", "bytes"].includes(one.unit) && kindOf(one) === "whole" && !["ktime_ns", "start_ns", "interval_ns"].includes(one.name));
   const by = search.by && weights.some((one) => one.name === search.by) ? search.by : (stream.flame?.weight ?? undefined);
   const before = () => {
-    const { since, until } = timesOf(search);
+    const { since, until } = of.times();
     const length = until.getTime() - since.getTime();
-    return { against_since: new Date(since.getTime() - length).toISOString(), against_until: since.toISOString(), against_where: search.where ?? "" };
+    return { against_since: new Date(since.getTime() - length).toISOString(), against_until: since.toISOString(), against_where: of.now().where ?? "" };
   };
-  const query = { ...asked(search), machine: search.machine, task: search.task, where: search.where, by: search.by === "count" ? "count" : by, ...(compared ? before() : {}) };
-  const key = [search.since, search.until, search.machine, search.task, search.where, compared];
+  const query = { ...of.now(), by: search.by === "count" ? "count" : by, ...(compared ? before() : {}) };
+  const key = [...of.key, compared];
   return (
     <>
       <header>
@@ -54,7 +54,7 @@ function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
         <select
           aria-label={t`Stream`}
           value={stream.name}
-          onChange={(event) => void navigate({ to: "/flames/$stream", params: { stream: event.target.value }, search: { since: search.since, until: search.until, machine: search.machine } })}
+          onChange={(event) => void navigate({ to: "/flames/$stream", params: { stream: event.target.value }, search: {} })}
         >
           {all.map((one) => (
             <option key={one.name} value={one.name}>
@@ -78,9 +78,8 @@ function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
           </a>
         ))}
       </header>
-      <FilterBar columns={comparable(stream)} value={search.where ?? ""} onChange={(where) => change({ where: where || undefined })} />
       <section className="card">
-        <FlamePicture stream={stream} query={query} cacheKey={key} difference={compared} live={isLive(search)} />
+        {of.ready ? <FlamePicture stream={stream} query={query} cacheKey={key} difference={compared} live={of.live} /> : <Loading height={420} />}
       </section>
       <p className="soft">
         <Link to="/explore/$stream" params={{ stream: stream.name }} search={(search) => search}>

@@ -4,13 +4,14 @@ import { useState } from "react";
 
 import { TimeBar } from "../parts/timebar";
 import { Away } from "./away";
+import { Applied, BarFilter } from "./filter";
 import "./frame.css";
 import { GoTo } from "./goto";
 import { MachineChoice } from "./machines";
 import { Person } from "./person";
 import { SCREENS } from "./screens";
 
-/** What is around every screen: the navigation, and one bar with time range and machine. */
+/** What is around every screen: the navigation, and one bar with time range, machine, filter and selection. */
 export function Frame() {
   const { t, i18n } = useLingui();
   const [open, setOpen] = useState(false);
@@ -35,9 +36,10 @@ export function Frame() {
         </button>
         <TimeBar />
         <MachineChoice />
-        <span className="spring" />
+        <BarFilter />
         <GoTo />
         <Person />
+        <Applied />
       </header>
       <main id="screen" tabIndex={-1}>
         <Away />

@@ -21,12 +21,12 @@ const SUM = "sum(duration_ns)";
 
 /** Launches by what their kernels compute. */
 export function Categories() {
-  const { i18n } = useLingui();
-  const totals = useTotals({ stream: "cuda_launch", by: ["kernel"], cells: [SUM], top: 100 });
+  const { t, i18n } = useLingui();
+  const totals = useTotals({ stream: "cuda_launch", by: ["kernel"], cells: [SUM], top: 100, card: t`Launches by kind of kernel` });
   return (
     <section className="card">
       <h2>
-        <Trans>Launches by kind of kernel</Trans>
+        {t`Launches by kind of kernel`}
       </h2>
       <Shown of={totals} height={240}>
         {({ groups }) => {

@@ -1,8 +1,7 @@
-import { queryOptions } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 
 import { api, data } from "../api/client";
-import type { Search } from "../parts/search";
-import { asked, isLive } from "../parts/times";
+import { useAsked } from "../parts/asked";
 
 /** A row of the stream `gpu`. */
 export interface Device {
@@ -20,14 +19,17 @@ export interface Device {
 }
 
 /** The newest sample of each GPU in the window. */
-export const latestDevices = (search: Search) =>
-  queryOptions({
-    queryKey: ["gpus", search.since, search.until, search.machine],
+export function useLatestDevices() {
+  const { key, now, live, ready } = useAsked("gpu");
+  return useQuery({
+    queryKey: ["gpus", ...key],
     queryFn: async ({ signal }) => {
-      const query = { ...asked(search), machine: search.machine, limit: 200 };
+      const query = { ...now(), limit: 200 };
       const call = api.GET("/api/v1/events/{stream}", { params: { path: { stream: "gpu" }, query }, signal });
       const rows = (await data(call)).events as unknown as Device[];
       return [...new Map(rows.reverse().map((row) => [row.uuid, row])).values()];
     },
-    refetchInterval: isLive(search) && 10_000,
+    enabled: ready,
+    refetchInterval: live && 10_000,
   });
+}

@@ -1,21 +1,18 @@
 import { Trans, useLingui } from "@lingui/react/macro";
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { bytes, visible } from "../parts/format";
-import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { Top } from "../parts/top";
 import { Memory } from "./memory";
-import { latestDevices } from "./gpu.api";
+import { useLatestDevices } from "./gpu.api";
 import { Categories } from "./categories";
 
 /** GPUs: how busy, who holds their memory, what is launched and copied, what failed. */
 export function Gpu() {
   const { t } = useLingui();
-  const [search] = useAddress();
-  const devices = useQuery(latestDevices(search));
+  const devices = useLatestDevices();
   return (
     <div className="screen">
       <header>

@@ -5,11 +5,12 @@ import { Link } from "@tanstack/react-router";
 import { useStream } from "../api/catalogue";
 import { api, data } from "../api/client";
 import { Picture } from "../explore/picture";
+import { useAsked } from "../parts/asked";
 import { bytes, cell, clock, count, duration } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
-import { asked, isLive, readSelection } from "../parts/times";
+import { readSelection } from "../parts/times";
 import { Brushed } from "../explore/brushed";
 import { Slowest } from "../subject/slowest";
 import { TokenTime } from "./tokentime";
@@ -132,15 +133,16 @@ export function Llm() {
 
 /** The newest rows of a stream in the window. */
 function useNewest<T>(stream: string, limit: number) {
-  const [search] = useAddress();
+  const { key, now, live, ready } = useAsked(stream);
   return useQuery({
-    queryKey: ["newest", stream, limit, search.since, search.until, search.machine],
+    queryKey: ["newest", limit, ...key],
     queryFn: async ({ signal }) => {
-      const query = { ...asked(search), machine: search.machine, limit };
+      const query = { ...now(), limit };
       const call = api.GET("/api/v1/events/{stream}", { params: { path: { stream }, query }, signal });
       return (await data(call)).events as unknown as T[];
     },
-    refetchInterval: isLive(search) && 10_000,
+    enabled: ready,
+    refetchInterval: live && 10_000,
     placeholderData: (before) => before,
   });
 }

@@ -1,4 +1,4 @@
-import { Trans } from "@lingui/react/macro";
+import { Trans, useLingui } from "@lingui/react/macro";
 
 import { useStream } from "../api/catalogue";
 import { Bars } from "../parts/bars";
@@ -13,14 +13,15 @@ const APART = ["ktime_ns", "start_ns", "interval_ns", WHOLE, "decode_ns", "outsi
 
 /** Where the time of the tokens in the window went, by the columns of durations that the stream has. */
 export function TokenTime() {
+  const { t } = useLingui();
   const stream = useStream("llama_token");
   const parts = (stream?.columns ?? []).filter((one) => one.unit === "ns" && !APART.includes(one.name) && !one.name.startsWith("outside_")).slice(0, MOST);
   const cells = ["count", `sum(${WHOLE})`, ...parts.map((one) => `sum(${one.name})`)];
-  const found = useTotals({ stream: "llama_token", cells, top: 1, where: "draft = 0" }, parts.length > 0);
+  const found = useTotals({ stream: "llama_token", cells, top: 1, where: "draft = 0", card: t`Where the time of a token goes` }, parts.length > 0);
   return (
     <section className="card">
       <h2>
-        <Trans>Where the time of a token goes</Trans>
+        {t`Where the time of a token goes`}
       </h2>
       <Shown of={found} height={200}>
         {({ groups: [group], complete }) => {

@@ -1,17 +1,14 @@
 import { Trans } from "@lingui/react/macro";
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
-import { latestDevices } from "../gpu/gpu.api";
+import { useLatestDevices } from "../gpu/gpu.api";
 import { Bars } from "../parts/bars";
 import { bytes } from "../parts/format";
-import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
 
 /** How busy each GPU is, by its last sample. */
 export function Devices() {
-  const [search] = useAddress();
-  const found = useQuery(latestDevices(search));
+  const found = useLatestDevices();
   return (
     <section className="card">
       <h2>

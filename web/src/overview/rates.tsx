@@ -26,7 +26,7 @@ export function Rates() {
     const largest = books.filter((one) => one.stored > 0).sort((one, other) => other.stored - one.stored);
     return [...new Set(largest.map((one) => one.stream))].slice(0, MOST);
   }, [tasks]);
-  const answers = useAllTotals(recorded.map((stream) => ({ stream, top: 1, series: true })));
+  const answers = useAllTotals(recorded, { series: true });
   const groups = answers.map((answer) => answer.data?.groups[0]);
   const known = answers.map((answer) => answer.dataUpdatedAt).join() + recorded.join();
   const every = seconds(step(timesOf(search))) ?? 60;

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { also, complete } from "./complete";
 
 const TEXT = "dictionary<values=string, indices=int32, ordered=0>";
-const column = (name: string, type: string) => ({ name, type, meaning: "" });
+const column = (name: string, type: string) => ({ name, type, unit: "", meaning: "" });
 const columns = [column("comm", TEXT), column("duration_ns", "uint64"), column("pid", "int32")];
 const texts = (text: string) => complete(text, text.length, columns, (name) => (name === "comm" ? ["it's", "bash"] : [])).options.map((one) => one.text);
 

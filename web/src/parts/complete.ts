@@ -68,12 +68,20 @@ export function literal(value: unknown, column: Pick<Column, "type">): string {
   return String(value);
 }
 
+/** A filter for rows that meet both of these, as far as they are given. */
+export function both(one: string | undefined, other: string | undefined): string | undefined {
+  return one && other ? `${inside(one)} and ${inside(other)}` : one || other || undefined;
+}
+
+function inside(where: string): string {
+  return /\bor\b/i.test(where) ? `(${where})` : where;
+}
+
 /** A filter for rows in which a column has this value, added to another filter. */
 export function also(where: string | undefined, column: Pick<Column, "name" | "type">, value: unknown, negated = false): string {
   const own =
     value === null || value === undefined
       ? `${column.name} is ${negated ? "not " : ""}null`
       : `${column.name} ${negated ? "!=" : "="} ${literal(value, column)}`;
-  if (!where) return own;
-  return `${/\bor\b/i.test(where) ? `(${where})` : where} and ${own}`;
+  return both(where, own) ?? own;
 }

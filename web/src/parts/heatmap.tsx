@@ -24,9 +24,12 @@ interface Props {
   format: (value: number) => string;
   marks: Mark[];
   selection?: Selection;
-  onSelect: (selection: Selection | undefined) => void;
+  onSelect: (selection: Brush | undefined) => void;
   height?: number;
 }
+
+/** What is brushed of the picture of a stream. */
+type Brush = Omit<Selection, "stream">;
 
 interface Cell {
   x: number;
@@ -78,7 +81,7 @@ export function Heatmap({ data, format, marks, selection, onSelect, height = 260
     x: Math.min(Math.max(x, 0), grid.columns - 1),
     y: Math.min(Math.max(y, 0), grid.rows - 1),
   });
-  const selected = (one: Cell, other: Cell): Selection => {
+  const selected = (one: Cell, other: Cell): Brush => {
     const [x1, x2, y1, y2] = [Math.min(one.x, other.x), Math.max(one.x, other.x), Math.min(one.y, other.y), Math.max(one.y, other.y)];
     return {
       since: new Date(begin + x1 * data.step_s * 1000),
@@ -116,7 +119,7 @@ export function Heatmap({ data, format, marks, selection, onSelect, height = 260
   };
 
   const box = from && to ? rectangle(selected(from, to)) : selection ? rectangle(selection) : undefined;
-  function rectangle(of: Selection) {
+  function rectangle(of: Brush) {
     const x = (time: Date) => LEFT + ((time.getTime() - begin) / 1000 / data.step_s) * wide;
     const low = of.least === undefined ? 0 : used.findIndex((edge) => (data.edges[edge + 1] ?? Infinity) > (of.least ?? 0));
     const top = of.most === undefined ? grid.rows : used.filter((edge) => (data.edges[edge] ?? 0) < (of.most ?? 0)).length;

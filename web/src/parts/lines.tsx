@@ -32,8 +32,8 @@ export function Lines({ title, stream: name, by, cell, where, stacked }: Props) 
   const stream = useStream(name);
   const marks = useMarks(name);
   const drawn = cell ?? (stream ? usualCell(stream) : "count");
-  const totals = useTotals({ stream: name, by: by.split(","), cells: [drawn], top: LINES, series: true, where }, stream !== undefined);
-  const whole = useTotals({ stream: name, cells: [drawn], top: 1, series: true, where }, stacked === true && isSum(drawn) && stream !== undefined).data?.groups[0];
+  const totals = useTotals({ stream: name, by: by.split(","), cells: [drawn], top: LINES, series: true, where, card: title }, stream !== undefined);
+  const whole = useTotals({ stream: name, cells: [drawn], top: 1, series: true, where, card: title }, stacked === true && isSum(drawn) && stream !== undefined).data?.groups[0];
   const every = seconds(step(timesOf(search))) ?? 60;
   const { factor, told } = rateOf(drawn, stream, every);
   const groups = totals.data?.groups;

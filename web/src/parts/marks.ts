@@ -8,33 +8,33 @@ import { colour } from "./colours";
 import { visible } from "./format";
 import { useLosses } from "./losses";
 import { useAddress } from "./search";
-import { asked, isLive } from "./times";
+import { asked, isLive, readSelection } from "./times";
 
 type Annotation = components["schemas"]["Annotation"];
 
-/** A time on a chart at which rows are missing, or about which somebody said something. */
+/** A time on a chart at which rows are missing, about which somebody said something, or that is selected. */
 export interface Mark {
   /** Seconds since 1970. */
   since: number;
   until: number;
   text: string;
-  kind: "loss" | "note";
+  kind: "loss" | "note" | "selection";
 }
 
 const LEAST_PX = 2;
 
-/** What is drawn on each chart: losses, of one stream or of all, and annotations. */
+/** What is drawn on each chart: losses, of one stream or of all, annotations, and the selected part of the window. */
 export function useMarks(stream?: string): Mark[] {
   const { losses } = useLosses(stream);
   const [search] = useAddress();
-  const { machine, since, until } = search;
+  const { machine, since, until, brushed } = search;
   const notes = useQuery({
     queryKey: ["annotations", machine, since, until],
     queryFn: async ({ signal }) => (await data(api.GET("/api/v1/annotations", { params: { query: { ...asked(search), machine } }, signal }))).annotations,
     refetchInterval: isLive(search) && 10_000,
     placeholderData: (before) => before,
   }).data;
-  return useMemo(() => [...losses.map(ofLoss), ...(notes ?? []).map(ofNote)], [losses, notes]);
+  return useMemo(() => [...selected(brushed), ...losses.map(ofLoss), ...(notes ?? []).map(ofNote)], [brushed, losses, notes]);
 }
 
 function seconds(time: string): number {
@@ -57,9 +57,14 @@ function ofNote(note: Annotation): Mark {
   return { since: seconds(note.time), until: seconds(note.until ?? note.time), text: visible(`● ${note.text} (${where})`), kind: "note" };
 }
 
+function selected(brushed: string | undefined): Mark[] {
+  const selection = readSelection(brushed);
+  return selection ? [{ since: selection.since.getTime() / 1000, until: selection.until.getTime() / 1000, text: "", kind: "selection" }] : [];
+}
+
 /** The texts of the marks at a time, or less than `near` seconds from it. */
 export function textsAt(marks: Mark[], at: number, near: number): string[] {
-  return marks.filter((mark) => mark.since - near <= at && at <= mark.until + near).map((mark) => mark.text);
+  return marks.filter((mark) => mark.text && mark.since - near <= at && at <= mark.until + near).map((mark) => mark.text);
 }
 
 interface Place {
@@ -76,13 +81,14 @@ export function drawMarks(context: CanvasRenderingContext2D, marks: Mark[], { le
   context.beginPath();
   context.rect(left, top, width, height);
   context.clip();
-  const colours = { loss: colour("bad"), note: colour("c4") };
+  const colours = { loss: colour("bad"), note: colour("c4"), selection: colour("accent") };
   for (const mark of marks) {
     const begin = x(mark.since);
     const long = Math.max(x(mark.until) - begin, LEAST_PX);
     context.fillStyle = colours[mark.kind];
-    context.globalAlpha = 0.1;
+    context.globalAlpha = mark.kind === "selection" ? 0.2 : 0.1;
     context.fillRect(begin, top, long, height);
+    if (mark.kind === "selection") continue;
     context.globalAlpha = 0.9;
     if (mark.kind === "loss") context.fillRect(begin, top + height - 4, long, 4);
     else context.fillRect(begin, top, LEAST_PX, height);

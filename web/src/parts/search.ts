@@ -1,4 +1,4 @@
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { type SearchMiddleware, useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback } from "react";
 
 /** All state of a page: what its address says after `?`. Each screen reads what it needs, and the bar is kept. */
@@ -13,9 +13,12 @@ export interface Search {
   task?: string;
   /** Tasks that were started together. */
   group?: string;
+  /** The filter of all screens. */
   where?: string;
   /** The brushed part, see `Selection`. */
   brushed?: string;
+  /** Which rows a task that is started records. */
+  only?: string;
   view?: string;
   columns?: string;
   by?: string;
@@ -33,12 +36,21 @@ export interface Search {
 }
 
 const NAMES: (keyof Search)[] = [
-  "since", "until", "machine", "labels", "task", "group", "where", "brushed", "view", "columns", "by", "column", "find",
+  "since", "until", "machine", "labels", "task", "group", "where", "brushed", "only", "view", "columns", "by", "column", "find",
   "zoom", "pid", "start", "probe", "template", "next", "invitation", "with",
 ]; // prettier-ignore
 
-/** What is kept when the screen changes. */
-export const KEPT: (keyof Search)[] = ["since", "until", "machine"];
+/** What the bar on top of all screens sets: it is kept when the screen changes. */
+const KEPT = ["since", "until", "machine", "where", "brushed"] as const;
+
+/** Keeps what the bar sets, unless a link says otherwise. A selection is a part of its window: it ends with that. */
+export const keeping: SearchMiddleware<Search> = ({ search: before, next }) => {
+  const wanted = next(before);
+  const kept = Object.fromEntries(KEPT.filter((name) => !(name in wanted)).map((name) => [name, before[name]]));
+  const found: Search = { ...wanted, ...kept };
+  const moved = found.since !== before.since || found.until !== before.until;
+  return moved && found.brushed === before.brushed ? { ...found, brushed: undefined } : found;
+};
 
 /** The known parameters of an address; anything else is left out. */
 export function readSearch(given: Record<string, unknown>): Search {

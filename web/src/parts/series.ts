@@ -2,8 +2,8 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 
 import { api, data } from "../api/client";
 import type { components } from "../api/schema";
-import { type Search, useAddress } from "./search";
-import { asked, isLive, step, timesOf } from "./times";
+import { type Asked, useAllAsked, useAsked } from "./asked";
+import { step } from "./times";
 
 type Totals = components["schemas"]["Aggregates"];
 export type Group = Totals["groups"][number];
@@ -16,31 +16,36 @@ export interface Wanted {
   top?: number;
   /** With a point for each step. */
   series?: boolean;
+  /** A condition beside the page's filter. */
   where?: string;
+  /** The name of its card; none: that of the stream. */
+  card?: string;
+  /** Of the whole window, with the selection as a part of it; none: a series is. */
+  whole?: boolean;
 }
 
-function query({ stream, cells = ["count"], by = [], top = 10, series = false, where }: Wanted, search: Search) {
-  const { since, until, machine, task } = search;
+function query({ stream, cells = ["count"], by = [], top = 10, series = false }: Wanted, of: Asked, enabled = true) {
   return {
-    queryKey: ["totals", stream, cells, by, top, series, where, since, until, machine, task],
+    queryKey: ["totals", cells, by, top, series, ...of.key],
     queryFn: ({ signal }: { signal: AbortSignal }) => {
-      const every = series ? step(timesOf(search)) : undefined;
-      const given = { ...asked(search), machine, task, where, by: by.join(",") || undefined, cells: cells.join(","), top, every };
+      const every = series ? step(of.times()) : undefined;
+      const given = { ...of.now(), by: by.join(",") || undefined, cells: cells.join(","), top, every };
       return data(api.GET("/api/v1/aggregates/{stream}", { params: { path: { stream }, query: given }, signal }));
     },
-    refetchInterval: isLive(search) ? 10_000 : (false as const),
+    enabled: enabled && of.ready,
+    refetchInterval: of.live ? 10_000 : (false as const),
     placeholderData: (before: Totals | undefined) => before,
   };
 }
 
 /** The top groups of a stream in the page's window. */
 export function useTotals(wanted: Wanted, enabled = true) {
-  const [search] = useAddress();
-  return useQuery({ ...query(wanted, search), enabled });
+  const { stream, card, where: own, series = false, whole = series } = wanted;
+  return useQuery(query(wanted, useAsked(stream, { card, own, whole }), enabled));
 }
 
-/** The same of several streams. */
-export function useAllTotals(wanted: Wanted[]) {
-  const [search] = useAddress();
-  return useQueries({ queries: wanted.map((one) => query(one, search)) });
+/** Rows of several streams over the page's window. With `all`, also those that the filter leaves out. */
+export function useAllTotals(names: string[], { series = false, all = false }: { series?: boolean; all?: boolean }) {
+  const asked = useAllAsked(names, { whole: true, all });
+  return useQueries({ queries: asked.map((of, number) => query({ stream: names[number] ?? "", top: 1, series }, of)) });
 }

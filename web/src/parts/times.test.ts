@@ -14,15 +14,15 @@ it("a length ends now, fixed times stay, and nonsense is the last hour", () => {
 });
 
 it("a selection survives the address", () => {
-  const selection = { since: new Date(NOW.getTime() - 1000), until: NOW, least: 5, most: undefined };
+  const selection = { stream: "syscall", since: new Date(NOW.getTime() - 1000), until: NOW, least: 5, most: undefined };
   expect(readSelection(writeSelection(selection))).toEqual(selection);
   expect(readSelection("nonsense")).toBeUndefined();
 });
 
 it("a selection becomes a filter within the page's", () => {
-  const selection = { since: NOW, until: NOW, least: 1024, most: 2048 };
+  const selection = { stream: "syscall", since: NOW, until: NOW, least: 1024, most: 2048 };
   expect(selecting(selection, "duration_ns", "a = 1 or b = 2")).toBe("(a = 1 or b = 2) and duration_ns >= 1024 and duration_ns < 2048");
-  expect(selecting(selection, undefined, undefined)).toBe("");
+  expect(selecting(selection, undefined, undefined)).toBeUndefined();
 });
 
 it("a series has a readable number of points", () => {

@@ -1,3 +1,4 @@
+import { both } from "./complete";
 import type { Search } from "./search";
 
 export const DEFAULT_LENGTH = "1h";
@@ -45,27 +46,33 @@ export function step({ since, until }: Times): "1s" | "1m" | "5m" | "15m" | "1h"
   return length <= 60 * 86_400 ? "6h" : "1d";
 }
 
-/** The brushed part of a heatmap: a window and, if it has borders, a range of the measured column. */
+/** The brushed part of a chart: a window and, if it has borders, a range of the column that its stream measures. */
 export interface Selection extends Times {
+  stream: string;
   least?: number;
   most?: number;
 }
 
-export function writeSelection({ since, until, least, most }: Selection): string {
-  return [since.toISOString(), until.toISOString(), least ?? "", most ?? ""].join("~");
+/** Begin and end of the selected part, or of the window if nothing is selected, as the API takes them. */
+export function askedPart(search: Pick<Search, "since" | "until" | "brushed">): { since: string; until: string } {
+  const selection = readSelection(search.brushed);
+  return selection ? { since: selection.since.toISOString(), until: selection.until.toISOString() } : asked(search);
+}
+
+export function writeSelection({ stream, since, until, least, most }: Selection): string {
+  return [since.toISOString(), until.toISOString(), least ?? "", most ?? "", stream].join("~");
 }
 
 export function readSelection(text: string | undefined): Selection | undefined {
-  const [since, until, least, most] = (text ?? "").split("~");
+  const [since, until, least, most, stream = ""] = (text ?? "").split("~");
   const times = { since: new Date(since ?? ""), until: new Date(until ?? "") };
   if (Number.isNaN(times.since.getTime()) || Number.isNaN(times.until.getTime()) || times.since >= times.until) return;
-  return { ...times, least: least ? Number(least) : undefined, most: most ? Number(most) : undefined };
+  return { ...times, stream, least: least ? Number(least) : undefined, most: most ? Number(most) : undefined };
 }
 
 /** The filter that a selection stands for, with the filter of the page. */
-export function selecting(selection: Selection, column: string | undefined, where: string | undefined): string {
-  const parts = where ? [`(${where})`] : [];
-  if (column && selection.least !== undefined) parts.push(`${column} >= ${Math.floor(selection.least)}`);
-  if (column && selection.most !== undefined) parts.push(`${column} < ${Math.ceil(selection.most)}`);
-  return parts.join(" and ");
+export function selecting({ least, most }: Selection, column: string | undefined, where: string | undefined): string | undefined {
+  const from = column && least !== undefined ? `${column} >= ${Math.floor(least)}` : undefined;
+  const to = column && most !== undefined ? `${column} < ${Math.ceil(most)}` : undefined;
+  return both(where, both(from, to));
 }

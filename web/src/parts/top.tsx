@@ -4,7 +4,8 @@ import { Link } from "@tanstack/react-router";
 import { useStream } from "../api/catalogue";
 import { Bars } from "./bars";
 import { toldCell, usualCell } from "./cells";
-import { also } from "./complete";
+import { also, both } from "./complete";
+import { filterOf } from "./grammar";
 import { useTotals } from "./series";
 import { Empty, Shown } from "./states";
 
@@ -22,7 +23,7 @@ export function Top({ title, stream: name, by, cell, where }: Props) {
   const stream = useStream(name);
   const shown = cell ?? (stream ? usualCell(stream) : "count");
   const told = toldCell(shown, stream);
-  const totals = useTotals({ stream: name, by: [by], cells: [shown], where }, stream !== undefined);
+  const totals = useTotals({ stream: name, by: [by], cells: [shown], where, card: title }, stream !== undefined);
   const column = stream?.columns.find((one) => one.name === by);
   const failed = cell === "failed";
   return (
@@ -48,7 +49,7 @@ export function Top({ title, stream: name, by, cell, where }: Props) {
                   value,
                   told: told(value),
                   link: (told) => (
-                    <Link to="/explore/$stream" params={{ stream: name }} search={(before) => ({ ...before, where: column && also(failed ? stream?.failed : where, column, group.key[by]) })}>
+                    <Link to="/explore/$stream" params={{ stream: name }} search={(before) => ({ ...before, where: column && also(both(filterOf(before, stream), failed ? stream?.failed : where), column, group.key[by]) })}>
                       {told}
                     </Link>
                   ),

@@ -6,22 +6,25 @@ import { useState } from "react";
 import { api, data } from "../api/client";
 import type { components } from "../api/schema";
 import { nodes } from "../nodes/nodes.api";
+import { useCards } from "../parts/cards";
 import { visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Partial, Shown } from "../parts/states";
-import { asked, isLive } from "../parts/times";
+import { askedPart, isLive } from "../parts/times";
 import "./processes.css";
 import { placed, type Process, seen } from "./tree";
 import { Tree } from "./treetable";
 
 /** The processes of a machine as a tree: whose children they are, when they began and ended, and their time on CPUs. */
 export function Processes() {
+  const { t } = useLingui();
   const [search] = useAddress();
   const machines = useQuery(nodes).data;
+  useCards([{ name: t`Processes`, lacks: [] }]);
   const machine = search.machine ?? machines?.find((one) => one.connected)?.machine_id ?? machines?.[0]?.machine_id;
   const found = useQuery({
-    queryKey: ["process tree", machine, search.since, search.until],
-    queryFn: ({ signal }) => data(api.GET("/api/v1/processes", { params: { query: { ...asked(search), machine } }, signal })),
+    queryKey: ["process tree", machine, search.since, search.until, search.brushed],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/processes", { params: { query: { ...askedPart(search), machine } }, signal })),
     enabled: machine !== undefined,
     refetchInterval: isLive(search) && 5000,
     placeholderData: keepPreviousData,

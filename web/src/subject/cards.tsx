@@ -2,9 +2,9 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 
 import { FlamePicture } from "../flames/picture";
+import { useAsked } from "../parts/asked";
 import { Lines } from "../parts/lines";
-import { useAddress } from "../parts/search";
-import { asked, isLive } from "../parts/times";
+import { Loading } from "../parts/states";
 import { Top } from "../parts/top";
 import { Slowest } from "./slowest";
 import { type Card, chosen, type Stacks } from "./subject";
@@ -23,17 +23,16 @@ export function Shows({ card, recorded }: { card: Card; recorded: ReadonlySet<st
 }
 
 function Flame({ title, stream, where }: Stacks & { title: string }) {
-  const [search] = useAddress();
-  const query = { ...asked(search), machine: search.machine, where };
+  const { key, now, live, ready } = useAsked(stream, { card: title, own: where });
   return (
     <section className="card">
       <h2>
         {title}{" "}
-        <Link to="/flames/$stream" params={{ stream }} search={(before) => ({ ...before, where })} className="soft">
+        <Link to="/flames/$stream" params={{ stream }} search={(before) => ({ ...before, where: now().where })} className="soft">
           <Trans>alone</Trans>
         </Link>
       </h2>
-      <FlamePicture stream={{ name: stream }} query={query} cacheKey={[search.since, search.until, search.machine, where]} live={isLive(search)} />
+      {ready ? <FlamePicture stream={{ name: stream }} query={now()} cacheKey={key} live={live} /> : <Loading height={420} />}
     </section>
   );
 }

@@ -43,7 +43,7 @@ export function Pictured({ streams, counts, probe, isKnown }: Props) {
       <section className="card">
         <div className="row pictured" role="group" aria-label={t`Stream`}>
           {streams.map((one) => (
-            <button key={one} type="button" aria-pressed={one === name} onClick={() => change({ view: one, brushed: undefined }, true)}>
+            <button key={one} type="button" aria-pressed={one === name} onClick={() => change({ view: one }, true)}>
               {one} <span className="soft number">{count(counts.get(one) ?? 0)}</span>
             </button>
           ))}

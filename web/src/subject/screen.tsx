@@ -12,7 +12,7 @@ import "./subject.css";
 export function SubjectScreen({ of: { title, meaning, probe, streams, lines } }: { of: Subject }) {
   const { i18n } = useLingui();
   const names = useMemo(() => namesOf(streams, lines), [streams, lines]);
-  const totals = useAllTotals(names.map((stream) => ({ stream, top: 1 })));
+  const totals = useAllTotals(names, { all: true });
   const counts = new Map(names.map((name, number) => [name, totals[number]?.data?.groups[0]?.values.count ?? 0]));
   const isKnown = totals.every((one) => one.data !== undefined || one.error);
   const recorded = new Set(names.filter((name) => counts.get(name)));

@@ -7,11 +7,10 @@ import { useStream } from "../api/catalogue";
 import { json } from "../api/client";
 import { kindOf, ordered } from "../api/columns";
 import { Details } from "../explore/details";
+import { useAsked } from "../parts/asked";
 import { cell, clock, duration, visible } from "../parts/format";
-import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
-import { asked, isLive } from "../parts/times";
 
 interface Slow {
   duration: string;
@@ -22,14 +21,15 @@ interface Slow {
 /** The rows that took the longest, each with what differs from the median one. */
 export function Slowest({ stream: name, title }: { stream: string; title: string }) {
   const { t } = useLingui();
-  const [search] = useAddress();
+  const { key, now, live, ready } = useAsked(name, { card: title });
   const [open, setOpen] = useState<Row>();
   const stream = useStream(name);
   const named = stream && ordered(stream).find((one) => kindOf(one) === "text" && !one.stack && one.name !== "comm");
   const found = useQuery({
-    queryKey: ["slowest", name, search.since, search.until, search.machine],
-    queryFn: ({ signal }) => json<Slow>(`slowest/${name}`, { ...asked(search), machine: search.machine, limit: 10 }, signal),
-    refetchInterval: isLive(search) && 30_000,
+    queryKey: ["slowest", ...key],
+    queryFn: ({ signal }) => json<Slow>(`slowest/${name}`, { ...now(), limit: 10 }, signal),
+    enabled: ready,
+    refetchInterval: live && 30_000,
     placeholderData: (before) => before,
   });
   return (

@@ -39,7 +39,7 @@ export function Start() {
   const queries = useQueryClient();
   const template = search.template;
   const probe = offered.data?.probes.find((one) => one.name === search.probe);
-  const where = search.where ?? "";
+  const where = search.only ?? "";
   const wish = {
     node: node || null,
     labels,
@@ -117,7 +117,7 @@ export function Start() {
               node={asked}
               chosen={probe?.name}
               onChoose={(name) => {
-                change({ probe: name, where: undefined }, true);
+                change({ probe: name, only: undefined }, true);
                 setOptions({});
               }}
             />
@@ -139,7 +139,7 @@ export function Start() {
               options={options}
               where={where}
               onOptions={setOptions}
-              onWhere={(given) => change({ where: given || undefined }, true)}
+              onWhere={(given) => change({ only: given || undefined }, true)}
               problem={start.error instanceof ApiError ? start.error : undefined}
             />
           ) : (

@@ -4,10 +4,11 @@ import { useState } from "react";
 
 import { streams } from "../api/catalogue";
 import { address, bytes } from "../api/client";
+import { useCards } from "../parts/cards";
 import { clock, moment } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Failed, Shown } from "../parts/states";
-import { asked, timesOf } from "../parts/times";
+import { askedPart } from "../parts/times";
 import { allTasks } from "../tasks/tasks.api";
 import { Command, quoted } from "../parts/command";
 import { handOver, open } from "./perfetto";
@@ -23,8 +24,9 @@ export function Traces() {
   const [state, setState] = useState<"" | "fetching" | "waiting" | "done">("");
   const [error, setError] = useState<unknown>();
   const chosen = search.with?.split(",").filter(Boolean) ?? [];
-  const query = { ...asked(search), machine: search.machine, task: search.task, streams: chosen.join(",") };
-  const { since, until } = timesOf(search);
+  const query = { ...askedPart(search), machine: search.machine, task: search.task, streams: chosen.join(",") };
+  const { since, until } = query;
+  useCards([{ name: t`Traces`, lacks: [] }]);
   const toggle = (name: string) => {
     const next = chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name];
     change({ with: next.join(",") || undefined }, true);

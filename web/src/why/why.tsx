@@ -1,14 +1,15 @@
-import { Trans } from "@lingui/react/macro";
+import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { api, data } from "../api/client";
 import type { components } from "../api/schema";
+import { useCards } from "../parts/cards";
 import { cell, clock, moment } from "../parts/format";
 import { named, rowsOf } from "../parts/process";
 import { useAddress } from "../parts/search";
 import { Partial, Shown } from "../parts/states";
-import { asked, isLive } from "../parts/times";
+import { askedPart, isLive } from "../parts/times";
 import { FlamePicture } from "../flames/picture";
 import { Choose } from "./choose";
 import { Split } from "./split";
@@ -19,12 +20,14 @@ type Answer = components["schemas"]["Why"];
 
 /** Why a process took its time: the sentence first, then threads, what it did and waited for, stacks. */
 export function Why() {
+  const { t } = useLingui();
   const [search, change] = useAddress();
   const pid = Number(search.pid);
   const start = search.start ? Number(search.start) : undefined;
+  useCards([{ name: t`Why`, lacks: [] }]);
   const found = useQuery({
-    queryKey: ["why", pid, start, search.machine, search.since, search.until],
-    queryFn: ({ signal }) => data(api.GET("/api/v1/why", { params: { query: { ...asked(search), pid, start, machine: search.machine } }, signal })),
+    queryKey: ["why", pid, start, search.machine, search.since, search.until, search.brushed],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/why", { params: { query: { ...askedPart(search), pid, start, machine: search.machine } }, signal })),
     enabled: pid > 0,
     refetchInterval: isLive(search) && 15_000,
     placeholderData: (before) => (before?.pid === pid && (start === undefined || before.start_ns === start) ? before : undefined),
@@ -101,7 +104,7 @@ function Told({ answer }: { answer: Answer }) {
         <FlamePicture
           stream={{ name: "why_summary" }}
           query={{ ...window, machine: answer.machine_id, where, by: "blocked_ns" }}
-          cacheKey={["why", answer.pid, answer.start_ns, answer.machine_id, search.since, search.until]}
+          cacheKey={["why", answer.pid, answer.start_ns, answer.machine_id, search.since, search.until, search.brushed]}
         />
       </section>
     </>

@@ -4,7 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from scope_catalogue.stream import DescribedStream, TypedColumn
+from scope_catalogue.codes import Codes
+from scope_catalogue.stream import OF_PROCESS, DescribedStream, TypedColumn
 from scope_server.accounts.caller import Role
 from scope_server.api.context import TABLES
 from scope_server.api.routing.call import Call
@@ -13,6 +14,10 @@ from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.store.schema.columns import StreamTable
 
 ROUTES = Routes()
+
+CodesName = Literal["error", "signal"]
+_NAMES: dict[Codes, CodesName] = {Codes.ERROR: "error", Codes.SIGNAL: "signal"}
+_CODES: dict[CodesName, list[str]] = {name: sorted(codes.numbers) for codes, name in _NAMES.items()}
 
 
 class StreamColumn(Answer):
@@ -24,6 +29,7 @@ class StreamColumn(Answer):
     meaning: str
     hex: bool = Field(description="values are shown in hexadecimal")
     stack: bool = Field(description="the texts are call stacks, outermost frame first, separated by semicolons")
+    codes: CodesName | None = Field(description="whose names its numbers have: a filter takes them")
 
 
 class AddedUp(Answer):
@@ -48,6 +54,7 @@ class KnownStream(Answer):
     mode: Literal["events", "summary", "samples"]
     meaning: str
     columns: list[StreamColumn]
+    of_process: list[StreamColumn] = Field(description="what a filter can name beside columns, of the rows' processes")
     rollup: AddedUp
     failed: str = Field(description="a filter of the rows that failed; empty: none do")
     flame: FlameGraph | None = Field(description="null: its rows have no stacks")
@@ -57,22 +64,25 @@ class KnownStreams(Answer):
     """Streams by name."""
 
     streams: list[KnownStream]
+    codes: dict[CodesName, list[str]] = Field(description="names of errors and of signals, as filters take them")
 
 
 @ROUTES.get(f"{PREFIX}/streams", Role.VIEWER)
 async def get_streams(call: Call) -> KnownStreams:
     """All streams with their columns, how rows are added up, and whether they have flame graphs."""
-    return KnownStreams(streams=[_known(table) for _, table in sorted(call[TABLES].items())])
+    return KnownStreams(streams=[_known(table) for _, table in sorted(call[TABLES].items())], codes=_CODES)
 
 
 def _known(table: StreamTable) -> KnownStream:
     stream, rollup = table.described, table.rollup
+    more = stream.with_processes(OF_PROCESS).columns[len(stream.columns) :]
     return KnownStream(
         name=stream.name,
         probe=stream.probe,
         mode=stream.mode.value,
         meaning=stream.meaning,
         columns=[_column(column) for column in stream.columns],
+        of_process=[_column(column) for column in more],
         rollup=AddedUp(by=list(rollup.by), measured=rollup.measured or None),
         failed=stream.failed,
         flame=_flame(stream),
@@ -87,6 +97,7 @@ def _column(column: TypedColumn) -> StreamColumn:
         meaning=column.meaning,
         hex=column.hex,
         stack=column.stack,
+        codes=_NAMES[column.codes] if column.codes else None,
     )
 
 

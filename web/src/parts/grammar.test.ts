@@ -1,0 +1,19 @@
+import { expect, it } from "vitest";
+
+import { filterOf, lacking } from "./grammar";
+
+const columns = ["comm", "pid", "duration_ns"].map((name) => ({ name, unit: name.endsWith("_ns") ? "ns" : "" }));
+const stream = { columns, of_process: [{ name: "container" }] };
+
+it("a filter applies to a stream that has all of its columns, also without their units", () => {
+  for (const where of ["pid = 7", "container = 'c'", "duration > 1ms and not (comm = 'a' or pid in (1, 2))"]) expect(filterOf({ where }, stream)).toBe(where);
+});
+
+it("a filter does not apply to a stream that lacks a column, and it is known which", () => {
+  expect(filterOf({ where: "pid = 7 and request = 3" }, stream)).toBeUndefined();
+  expect(lacking("request = 3 or token > 1 or request = 4", stream)).toEqual(["request", "token"]);
+});
+
+it("what is no whole filter applies to nothing", () => {
+  for (const where of ["pid", "pid = ", "pid = 7 and", "(pid = 7", "comm = 'a", "pid = 7)"]) expect(filterOf({ where }, stream)).toBeUndefined();
+});
