@@ -388,6 +388,16 @@ class Labelled(TypedDict):
     labels: dict[str, str]
 
 
+class Lane(TypedDict):
+    """A thread, with a time in ns per step. What is in none of its lists is unknown, or the thread was not there."""
+
+    tid: int
+    name: str | None
+    on_cpu_ns: list[int]
+    run_queue_ns: list[int]
+    blocked_ns: list[int]
+
+
 class LockTime(TypedDict):
     """Waits for a lock in the process's memory, by the thread that gave it up."""
 
@@ -533,6 +543,19 @@ class Process(TypedDict):
     run_queue_ns: int | None
 
 
+class ProcessTime(TypedDict):
+    """The wall time of all threads of a process."""
+
+    total_ns: int
+    on_cpu_ns: int
+    run_queue_ns: int
+    blocked_ns: int
+    pid: int
+    start_ns: int
+    name: str | None
+    stream: str
+
+
 class Refreshing(TypedDict):
     """A refresh token."""
 
@@ -568,6 +591,29 @@ class Replica(TypedDict):
     name: str
     state: str
     age_s: float | None
+
+
+class RequestCause(TypedDict):
+    """Something that slowed pieces of a request, such as tokens."""
+
+    text: str
+    pieces: int
+    ns: int
+
+
+class RequestPart(TypedDict):
+    """A part of a request's time."""
+
+    part: str
+    ns: int
+
+
+class RequestTimes(TypedDict):
+    """A time that the row of the request itself has; they may overlap."""
+
+    column: str
+    meaning: str
+    ns: int
 
 
 class Revoked(TypedDict):
@@ -864,6 +910,24 @@ class Longer(TypedDict):
     causes: list[Cause]
 
 
+class WhyTimeline(TypedDict):
+    """The threads of a process over time."""
+
+    age_s: float
+    machine_id: str
+    pid: int
+    start_ns: int
+    since: str
+    until: str
+    step_ns: int
+    stream: str | None
+    interval_ns: int
+    lanes: list[Lane]
+    lanes_hidden: int
+    complete: bool
+    not_recorded: list[Missing]
+
+
 class Node(TypedDict):
     """A machine."""
 
@@ -931,6 +995,24 @@ class Server(TypedDict):
     refused_peers: dict[str, int]
 
 
+class RequestTime(TypedDict):
+    """A request, or another row that lasted, and where its time went."""
+
+    stream: str
+    name: str
+    begin: str
+    end: str
+    duration_ns: int
+    tid: int | None
+    parts: list[RequestPart]
+    split_by: str | None
+    pieces: int
+    not_split: str | None
+    causes: list[RequestCause]
+    times: list[RequestTimes]
+    where: str
+
+
 class Signing(TypedDict):
     """A person's key to be signed."""
 
@@ -960,30 +1042,6 @@ class Users(TypedDict):
     """Accounts."""
 
     users: list[User]
-
-
-class Why(TypedDict):
-    """Where the time of a process went."""
-
-    age_s: float
-    sentence: str
-    machine_id: str
-    pid: int
-    start_ns: int
-    exe: str | None
-    since: str
-    until: str
-    wall: WallTime | None
-    threads: list[ThreadTime]
-    calls: list[CallTime]
-    syscalls: list[SyscallTime]
-    files: list[FileTime]
-    faults: list[FaultTime]
-    locks: list[LockTime]
-    disks: list[DiskTime]
-    peers: list[Peer]
-    not_recorded: list[Missing]
-    complete: bool
 
 
 class Task(TypedDict):
@@ -1079,6 +1137,34 @@ class Probe(TypedDict):
     available: bool
     attach_point: str
     reason: str
+
+
+class Why(TypedDict):
+    """Where the time of a process, of a request and its process, or of a machine's processes went."""
+
+    age_s: float
+    sentence: str
+    machine_id: str
+    pid: int | None
+    start_ns: int | None
+    exe: str | None
+    since: str
+    until: str
+    request: RequestTime | None
+    processes: list[ProcessTime]
+    processes_hidden: int
+    wall: WallTime | None
+    threads_by: str | None
+    threads: list[ThreadTime]
+    calls: list[CallTime]
+    syscalls: list[SyscallTime]
+    files: list[FileTime]
+    faults: list[FaultTime]
+    locks: list[LockTime]
+    disks: list[DiskTime]
+    peers: list[Peer]
+    not_recorded: list[Missing]
+    complete: bool
 
 
 class Templates(TypedDict):
@@ -1426,9 +1512,29 @@ class Api(ABC):
         pid: int | None = None,
         machine: str | None = None,
         start: int | None = None,
+        stream: str | None = None,
+        where: str | None = None,
     ) -> Why:
         """Where the wall time of a process went: a sentence first, then by thread, call, file and page faults."""
-        answer: Why = self.get("why", since=since, until=until, pid=pid, machine=machine, start=start)
+        answer: Why = self.get(
+            "why", since=since, until=until, pid=pid, machine=machine, start=start, stream=stream, where=where
+        )
+        return answer
+
+    def get_why_timeline(
+        self,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        pid: int | None = None,
+        machine: str | None = None,
+        start: int | None = None,
+        steps: int | None = None,
+    ) -> WhyTimeline:
+        """When each thread of a process was on a CPU, waited for a CPU, or was blocked."""
+        answer: WhyTimeline = self.get(
+            "why", "timeline", since=since, until=until, pid=pid, machine=machine, start=start, steps=steps
+        )
         return answer
 
     def get_processes(

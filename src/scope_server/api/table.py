@@ -31,8 +31,8 @@ from scope_server.api.resources import (
     templates,
     trace,
     users,
-    why,
 )
+from scope_server.api.resources.why import routes as why
 from scope_server.api.routing.route import Route
 
 TABLE: tuple[Route, ...] = (

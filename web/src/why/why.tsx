@@ -57,7 +57,7 @@ export function Why() {
 
 function Told({ answer }: { answer: Answer }) {
   const [search] = useAddress();
-  const where = rowsOf(answer.pid, answer.start_ns);
+  const where = rowsOf(answer.pid ?? 0, answer.start_ns ?? 0);
   const window = { since: answer.since, until: answer.until };
   return (
     <>

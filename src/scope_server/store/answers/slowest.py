@@ -86,12 +86,24 @@ async def slowest(connection: Connection, wanted: Selection, how: SlowestRows, l
     if how.where:
         shown = read_filter(how.where, table.types)
         wanted = replace(wanted, where=And((wanted.where, shown)) if wanted.where else shown)
-    await connection.execute(SETTINGS)
-    part = await part_of(connection, table, await conditions_of(connection, wanted), MOST_ROWS)
-    found = await (await connection.execute(_statement(table, part, how.duration, limit))).fetchall()
+    found, part = await slowest_rows(connection, wanted, how.duration, limit)
     read = [one.name for one in table.columns if one.kind is not Kind.STACK and not one.is_list]
     usual = await sample(connection, wanted, _SAMPLE, read)
     return Slowest(found, await _with_texts(connection, table, usual.rows), part, usual)
+
+
+async def slowest_rows(
+    connection: Connection, wanted: Selection, duration: str, limit: int
+) -> tuple[list[dict[str, Any]], Part]:
+    """The rows with the largest values, as `Slowest.rows`, and what was looked at. Call it in a transaction.
+
+    Raises:
+        psycopg.Error: the database refused a query.
+    """
+    await connection.execute(SETTINGS)
+    part = await part_of(connection, wanted.table, await conditions_of(connection, wanted), MOST_ROWS)
+    found = await (await connection.execute(_statement(wanted.table, part, duration, limit))).fetchall()
+    return found, part
 
 
 def _statement(table: StreamTable, part: Part, duration: str, limit: int) -> sql.Composed:

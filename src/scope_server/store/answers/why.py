@@ -1,4 +1,4 @@
-"""Where the time of a process went: what is asked of all streams that tell something of it."""
+"""Where the time of a process, or of a machine's processes, went: what is asked of the streams that tell of it."""
 
 from scope_server.store.answers.asked import Asked
 from scope_server.store.totals.question import MOST_GROUPS
@@ -23,4 +23,16 @@ PEERS = Asked(
 # Without rows of `why`: of all threads, but a sleep is not told apart from a wait in a call.
 SCHEDULED = Asked(
     "sched_summary", "sum(on_cpu_ns), sum(run_queue_ns), sum(off_cpu_ns)", ("tid", "thread_comm"), top=100
+)
+MOST_PROCESSES = 5000  # of a machine; of more, those that were on a CPU longest
+_PROCESS = ("pid", "start_ns", "comm")
+PROCESSES = Asked(
+    "why_process_summary",
+    "sum(on_cpu_ns), sum(run_queue_ns), sum(blocked_ns), sum(total_ns)",
+    _PROCESS,
+    top=MOST_PROCESSES,
+)
+# Without rows of `why`.
+SCHEDULED_PROCESSES = Asked(
+    "sched_process_summary", "sum(on_cpu_ns), sum(run_queue_ns), sum(off_cpu_ns)", _PROCESS, top=MOST_PROCESSES
 )

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from scope_views.printable import printable
 from scope_views.quantities import duration
-
-_WORTH_TELLING = 0.05  # of the time that a sentence is about
+from scope_views.why.shares import WORTH_TELLING, shares
 
 
 @dataclass(frozen=True)
@@ -57,19 +56,18 @@ def sentence(wall: Wall | None, calls: Sequence[Call] = (), locks: Sequence[Lock
     """
     if wall is None or wall.total_ns <= 0:
         return "Nothing was recorded of where its time went."
-    parts = {
-        "on a CPU": wall.on_cpu_ns,
-        "waiting for a CPU": wall.run_queue_ns,
-        "blocked": wall.blocked_ns,
-    }
-    told = [(ns, name) for name, ns in parts.items() if ns >= _WORTH_TELLING * wall.total_ns]
-    shares = ", ".join(f"{ns / wall.total_ns:.0%} {name}" for ns, name in sorted(told, key=lambda each: -each[0]))
-    said = f"Of {duration(wall.total_ns)} of its threads' time: {shares or 'nothing known'}."
-    blocked = [call for call in calls if call.name and call.blocked_ns >= _WORTH_TELLING * max(1, wall.blocked_ns)]
-    if wall.blocked_ns >= _WORTH_TELLING * wall.total_ns and blocked:
+    parts = (
+        ("on a CPU", wall.on_cpu_ns),
+        ("waiting for a CPU", wall.run_queue_ns),
+        ("blocked", wall.blocked_ns),
+    )
+    told = shares(parts, wall.total_ns)
+    said = f"Of {duration(wall.total_ns)} of its threads' time: {told or 'nothing known'}."
+    blocked = [call for call in calls if call.name and call.blocked_ns >= WORTH_TELLING * max(1, wall.blocked_ns)]
+    if wall.blocked_ns >= WORTH_TELLING * wall.total_ns and blocked:
         each = ", ".join(f"{call.blocked_ns / wall.blocked_ns:.0%} in {_named(call)}" for call in blocked[:3])
         said += f" Of the time blocked: {each}."
-    waited = [lock for lock in locks if lock.waited_ns >= _WORTH_TELLING * max(1, wall.blocked_ns)]
+    waited = [lock for lock in locks if lock.waited_ns >= WORTH_TELLING * max(1, wall.blocked_ns)]
     if waited:
         said += f" It waited {', '.join(map(_waited, waited[:3]))}."
     return said

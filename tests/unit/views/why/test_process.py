@@ -1,6 +1,6 @@
 """Where wall time went, as a sentence."""
 
-from scope_views.why import Call, Lock, Wall, sentence
+from scope_views.why.process import Call, Lock, Wall, sentence
 
 WALL = Wall(10_000_000_000, 1_000_000_000, 6_100_000_000, 2_900_000_000)
 
