@@ -10,12 +10,12 @@ from scope_server.store.answers.part import part_of
 from scope_server.store.answers.sample import Sample, sample
 from scope_server.store.answers.side import conditions_of
 from scope_server.store.answers.spans import Lasting, Spans, Within, spans, within
-from scope_server.store.answers.stacks import MOST_ROWS as MOST_SAMPLES
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import StreamTable
 
 MOST_ROWS = 50_000  # of each side, whose times are read
+_MOST_SAMPLES = 200_000  # of each stream that are looked at for one within these times
 
 
 async def samples_during(
@@ -36,7 +36,7 @@ async def samples_during(
 async def sampled_streams(
     connection: Connection, tables: Iterable[StreamTable], rows: pa.Table, how: Lasting
 ) -> list[str]:
-    """The streams with stacks that were sampled while rows lasted.
+    """The streams with stacks that were sampled while rows lasted; of many samples, evenly chosen ones are looked at.
 
     Args:
         rows: with `how.columns`, as stored.
@@ -59,7 +59,7 @@ async def _any(connection: Connection, table: StreamTable, times: Spans) -> bool
     column = stacks_of_threads(table)
     if not times.of or column is None:
         return False
-    part = await part_of(connection, table, await conditions_of(connection, within(table, times)), MOST_SAMPLES)
+    part = await part_of(connection, table, await conditions_of(connection, within(table, times)), _MOST_SAMPLES)
     stacked = sql.SQL("r.{} IS NOT NULL").format(sql.Identifier(column))
     every = table.layout.places(table.name, table.records, [*part.conditions.rows, stacked], part.conditions.blocks)
     found = await (await connection.execute(sql.SQL("SELECT FROM ({}) AS e LIMIT 1").format(every))).fetchall()
