@@ -104,12 +104,12 @@ async def serve(
             refusals=refusals,
         )
         async with AsyncExitStack() as cleanup:
-            metrics = MetricsServer(registry(collector))
+            health = Health(membership, ("", SERVICE))
+            metrics = MetricsServer(registry(collector), health.trouble)
             await metrics.start(settings.metrics)
             cleanup.push_async_callback(metrics.stop)
             taking = await annotations.listen(settings.state_dir)
             cleanup.callback(taking.close)
-            health = Health(membership, ("", SERVICE))
             server, address = await start_server(
                 settings, membership, refusals, health, ControlService(node, tasks, examination)
             )

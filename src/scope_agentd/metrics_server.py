@@ -1,4 +1,6 @@
-"""Serves /metrics over HTTP: one request a connection, in the agent's event loop.
+"""Serves /metrics and /health over HTTP: one request a connection, in the agent's event loop.
+
+/health needs no certificate: it answers also when the agent's own has expired, and nobody can ask gRPC's.
 
 A connection takes no thread, and is closed if its request is not there in time. Of too many connections, the oldest is
 closed: connections that send nothing keep no scrape away.
@@ -6,6 +8,7 @@ closed: connections that send nothing keep no scrape away.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 
@@ -23,10 +26,14 @@ _HEAD_BYTES = 16 << 10  # of a request
 
 
 class MetricsServer:
-    """Answers `GET /metrics` with the metrics of a registry."""
+    """Answers `GET /metrics` with the metrics of a registry, and `GET /health` with 200, or 503 and the reason.
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
+    Args:
+        trouble: tells why the agent is not healthy; empty: it is.
+    """
+
+    def __init__(self, registry: CollectorRegistry, trouble: Callable[[], str]) -> None:
+        self._registry, self._trouble = registry, trouble
         self._scraping = asyncio.Lock()  # one scrape at a time needs one thread
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # oldest first
         self._server: asyncio.Server | None = None
@@ -71,10 +78,15 @@ class MetricsServer:
     async def _answer(self, request: bytes) -> bytes:
         first, *lines = request.decode("latin-1").split("\r\n")
         method, _, rest = first.partition(" ")
-        if rest.split(" ")[0].partition("?")[0] != "/metrics":
-            return _response(HTTPStatus.NOT_FOUND, "text/plain", b"the metrics are at /metrics\n")
+        path = rest.split(" ")[0].partition("?")[0]
+        if path not in ("/metrics", "/health"):
+            return _response(HTTPStatus.NOT_FOUND, "text/plain", b"there are /metrics and /health\n")
         if method != "GET":
             return _response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"use GET\n")
+        if path == "/health":
+            trouble = self._trouble()
+            status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
+            return _response(status, "text/plain; charset=utf-8", f"{trouble or 'healthy'}\n".encode())
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         encode, content_type = choose_encoder(headers.get("accept", ""))
         async with self._scraping:

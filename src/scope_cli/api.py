@@ -622,7 +622,7 @@ class Revoked(TypedDict):
     revoked: int
 
 
-Role = Literal["viewer", "operator"]
+Role = Literal["viewer", "operator", "admin"]
 
 
 class RotatingMachine(TypedDict):

@@ -19,8 +19,14 @@ def register(topics: Any) -> None:
         "-key, -cert and -cacert.",
     )
     person.add_argument("name", metavar="NAME", help="the person's name, which agents note")
-    person.add_argument("file", type=Path, metavar="FILE", help="is made with mode 0600; must not exist")
-    person.add_argument("--role", default="viewer", metavar="ROLE", help="viewer (default) or operator")
+    person.add_argument(
+        "file",
+        type=Path,
+        nargs="?",
+        metavar="FILE",
+        help="is made with mode 0600; must not exist; default: NAME.pem, in the current directory",
+    )
+    person.add_argument("--role", default="viewer", metavar="ROLE", help="viewer (default), operator or admin")
     person.set_defaults(run=_make_client)
     listed = topics.add_parser("certificates", help="list the certificates that have not expired")
     listed.add_argument("--json", action="store_true", help="as JSON")
@@ -35,19 +41,20 @@ def _make_client(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
     from scope_wire.keys import Credentials, make_key, signing_request
 
-    if arguments.file.exists():
-        raise UsageError(f"{arguments.file} exists; name a file that does not")
+    file = arguments.file or Path(f"{arguments.name}.pem")
+    if file.exists():
+        raise UsageError(f"{file} exists; name a file that does not")
     key = make_key()
     asked = base64.b64encode(signing_request(key)).decode()
     answer = Client().sign_certificate({"name": arguments.name, "role": arguments.role, "signing_request": asked})
     signed = x509.load_pem_x509_certificate(answer["certificate"].encode())
     authorities = tuple(x509.load_pem_x509_certificates(answer["authority"].encode()))
     try:
-        Credentials(key, signed, authorities).write(arguments.file)
+        Credentials(key, signed, authorities).write(file)
     except OSError as error:
-        raise CommandError(f"cannot write {arguments.file}: {error.strerror}") from None
+        raise CommandError(f"cannot write {file}: {error.strerror}") from None
     until = f"{signed.not_valid_after_utc:%Y-%m-%d}"
-    print_line(f"wrote {arguments.file}: key, certificate and authority; valid until {until}")
+    print_line(f"wrote {file}: key, certificate and authority; valid until {until}")
 
 
 def _list(arguments: argparse.Namespace) -> None:

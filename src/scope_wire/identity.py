@@ -35,10 +35,14 @@ class Kind(StrEnum):
 
 
 class Role(StrEnum):
-    """What a person may do: see tasks, or also start and stop them."""
+    """What a person may do at an agent: see tasks, or also start and stop them.
+
+    The names are those of the server's accounts. There, an admin may do more than an operator; at an agent, as much.
+    """
 
     VIEWER = "viewer"
     OPERATOR = "operator"
+    ADMIN = "admin"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 _OPEN = ("/grpc.health.v1.Health/", "/grpc.reflection.")
 _SEES = ("GetNode", "ListProbes", "ListTasks", "WatchTasks")  # what a viewer may call, too
+_CHANGES = (Role.OPERATOR, Role.ADMIN)  # who may call the others
 _HANDLERS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 
@@ -94,12 +95,12 @@ class RequireRole(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gene
 
 def _require_role(holder: Holder, method: str) -> None:
     caller, code = holder.identity, grpc.StatusCode.PERMISSION_DENIED
-    remedy = "`scope admin client-cert NAME FILE --role operator` on the server makes a certificate that may"
+    remedy = "`scope admin client-cert NAME --role operator` on the server makes a certificate that may"
     said = f"{caller.uri} may not call {method}; {remedy}"
     if caller.kind is not Kind.OPERATOR:
         raise _Refused(code, Reason.NOT_A_PERSON, said)
     if method in _SEES:
         return
-    if caller.role is not Role.OPERATOR:
+    if caller.role not in _CHANGES:
         raise _Refused(code, Reason.ROLE, said)
     log.info("a person changes tasks", extra={"caller": caller.uri, "method": method})

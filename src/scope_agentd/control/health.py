@@ -1,4 +1,4 @@
-"""The agent's health, for gRPC: an agent that its server refuses for good records on, but is not healthy."""
+"""The agent's health, for gRPC and HTTP: an agent that its server refuses for good records on, but is not healthy."""
 
 import asyncio
 from typing import Any
@@ -37,10 +37,15 @@ class Health:
         self._membership, self._names = membership, names
         self.servicer: Any = _Servicer(names)
 
+    def trouble(self) -> str:
+        """Why the agent is not healthy; empty: it is."""
+        reason = self._membership.fleet.needs_token
+        return f"needs a new token: {reason}" if reason else ""
+
     async def tell(self) -> None:
         """Tells it once, and whoever watches."""
         statuses = health_pb2.HealthCheckResponse
-        now = statuses.NOT_SERVING if self._membership.fleet.needs_token else statuses.SERVING
+        now = statuses.NOT_SERVING if self.trouble() else statuses.SERVING
         for name in self._names:
             await self.servicer.set(name, now)
 

@@ -68,6 +68,15 @@ async def health(server: Server, address: str) -> Any:
         return (await stub.Check(health_pb2.HealthCheckRequest(), timeout=20)).status
 
 
+async def asked(port: int, path: str) -> str:
+    """What the agent answers on its HTTP port."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    answer = (await reader.read()).decode()
+    writer.close()
+    return answer
+
+
 async def test_forty_five_days(
     start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
 ) -> None:
@@ -104,16 +113,15 @@ async def test_a_machine_that_needs_a_new_token(
                 await health(server, address)
             assert said.startswith("needs a new token: the certificate has expired on "), said
             assert f"machine {member.machine_id}, certificate until " in said
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
-            metrics = (await reader.read()).decode()
-            writer.close()
-            assert re.search(r"^scope_agent_needs_token 1\.0$", metrics, re.MULTILINE)
+            unhealthy = await asked(port, "/health")
+            assert unhealthy.startswith("HTTP/1.1 503 ") and "\nneeds a new token: the certificate has" in unhealthy
+            assert re.search(r"^scope_agent_needs_token 1\.0$", await asked(port, "/metrics"), re.MULTILINE)
         assert print_status(settings) == 1
         await joined(server, state)
         async with agent(state, port) as (settings, address):
             await connected(server)
             await until(lambda: asyncio.to_thread(print_status, settings), lambda status: status == 0)
+            assert (await asked(port, "/health")).endswith("\nhealthy\n")
             assert "connected to " in capsys.readouterr().out
             assert (await node(server))["machine_id"] == member.machine_id
             assert await health(server, address) == HEALTHY.SERVING

@@ -1,7 +1,9 @@
 """Machines join a server with tokens; certificates are renewed, revoked, and end. Strangers are refused."""
 
 import asyncio
+import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -32,9 +34,9 @@ from scope_server.identity import root as signing
 from scope_server.identity.authority import Authority
 from scope_wire.channel import listen
 from scope_wire.endpoint import Endpoint
-from scope_wire.identity import SERVER_NAME, Identity, Kind, holder_of, read_certificate
+from scope_wire.identity import SERVER_NAME, Identity, Kind, Role, holder_of, read_certificate
 from scope_wire.join_token import JoinToken
-from scope_wire.keys import Anonymous, make_key, signing_request
+from scope_wire.keys import Anonymous, Credentials, make_key, signing_request
 
 StartServer = Callable[..., Any]
 Code = grpc.StatusCode
@@ -245,6 +247,20 @@ async def test_renewal_and_end(start_server: StartServer, monkeypatch: pytest.Mo
         assert "has expired" in agent.details
 
 
+async def test_a_persons_certificate(start_server: StartServer, tmp_path: Path) -> None:
+    """`scope admin client-cert` makes one, in NAME.pem unless a file is named, and overwrites none."""
+    async with start_server() as server:
+        its = {"SCOPE_URL": f"http://{server.http}", "SCOPE_TOKEN_FILE": str(server.token)}
+        words = [sys.executable, "-m", "scope_cli.main", "admin", "client-cert", "ada", "--role", "admin"]
+        for status, said in ((0, ""), (2, "ada.pem exists")):
+            ran = await asyncio.create_subprocess_exec(
+                *words, cwd=tmp_path, env={**os.environ, **its}, stderr=asyncio.subprocess.PIPE
+            )
+            told = (await ran.communicate())[1].decode()
+            assert (ran.returncode, said in told) == (status, True), told
+    assert Credentials.read(tmp_path / "ada.pem").holder.identity == Identity(Kind.OPERATOR, "ada", Role.ADMIN)
+
+
 async def test_bad_requests(start_server: StartServer) -> None:
     """What cannot be signed is refused by name; nothing is kept."""
     async with start_server() as server:
@@ -256,7 +272,7 @@ async def test_bad_requests(start_server: StartServer) -> None:
             ({"name": "a/b", "signing_request": "AAAA"}, "name: "),
             (
                 {"name": "me", "role": "owner", "signing_request": "AAAA"},
-                "role: 'owner' is not one of viewer, operator",
+                "role: 'owner' is not one of viewer, operator, admin",
             ),
             ({"name": "me", "rolle": "owner"}, "no field 'rolle'"),
         ):

@@ -30,7 +30,7 @@ def metrics() -> CollectorRegistry:
 
 @pytest.fixture
 async def port(metrics: CollectorRegistry) -> AsyncIterator[int]:
-    server = MetricsServer(metrics)
+    server = MetricsServer(metrics, lambda: "")
     yield await server.start("127.0.0.1:0")
     await server.stop()
 
@@ -89,6 +89,17 @@ async def test_what_is_not_a_scrape(port: int) -> None:
     assert (await answer(port, "\0\r\n\r\n")).startswith("HTTP/1.1 404")
 
 
+async def test_health(metrics: CollectorRegistry) -> None:
+    """It is asked each time; without health, its reason is told."""
+    reasons = iter(["", "needs a new token: it was revoked"])
+    server = MetricsServer(metrics, lambda: next(reasons))
+    port = await server.start("127.0.0.1:0")
+    first, second = [await answer(port, "GET /health HTTP/1.1\r\n\r\n") for _ in range(2)]
+    await server.stop()
+    assert first.startswith("HTTP/1.1 200 OK\r\n") and first.endswith("\r\n\r\nhealthy\n")
+    assert second.startswith("HTTP/1.1 503 ") and second.endswith("\r\n\r\nneeds a new token: it was revoked\n")
+
+
 async def test_metrics_that_cannot_be_collected(
     port: int, metrics: CollectorRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -104,4 +115,4 @@ async def test_metrics_that_cannot_be_collected(
 async def test_a_taken_port(port: int, metrics: CollectorRegistry) -> None:
     """A port that another program uses is an error that names the option."""
     with pytest.raises(PortTaken, match="--metrics"):
-        await MetricsServer(metrics).start(f"127.0.0.1:{port}")
+        await MetricsServer(metrics, str).start(f"127.0.0.1:{port}")

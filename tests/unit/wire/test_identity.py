@@ -24,6 +24,7 @@ MACHINE = "0123456789abcdef" * 2
             ["agent.scope.internal", f"{MACHINE}.agent.scope.internal"],
         ),
         (Identity(Kind.OPERATOR, "a.b@c", Role.VIEWER), "scope:operator/viewer/a.b@c", []),
+        (Identity(Kind.OPERATOR, "ada", Role.ADMIN), "scope:operator/admin/ada", []),
         (Identity(Kind.SERVER), "scope:server", ["server.scope.internal"]),
     ],
 )
