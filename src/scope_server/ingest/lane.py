@@ -133,7 +133,9 @@ class Lane:
             _log.exception("a group failed", extra={"records": len(group)})
             self._writer.close()
             return [Outcome(Verdict.LATER, f"the server failed: {error}", "failed")] * len(group)
-        if written is None:
+        # A commit that waits for a synchronous replica when it is cancelled is said to be done, and may be lost with a
+        # failover: its agents send again.
+        if written is None or self._stopping.is_set():
             return None
         committed = set[str]()
         for batch, outcome in zip((one.content for one in deliveries), written, strict=True):
