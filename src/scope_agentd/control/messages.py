@@ -91,7 +91,7 @@ def probe_message(probe: "Probe", finding: "Finding") -> control_pb2.Probe:
         available=finding.available,
         attach_point=finding.attach_point,
         reason=finding.reason,
-        options=[_option_message(option) for option in probe.options],
+        options=[option_message(option) for option in probe.options],
     )
     for stream in probe.public_streams:
         schema = probe.schema(stream)
@@ -104,7 +104,8 @@ def probe_message(probe: "Probe", finding: "Finding") -> control_pb2.Probe:
     return message
 
 
-def _option_message(option: "Option") -> control_pb2.Option:
+def option_message(option: "Option") -> control_pb2.Option:
+    """The message for an option."""
     default: Any = list(option.default) if isinstance(option.default, tuple) else option.default
     return control_pb2.Option(
         name=option.name,
@@ -114,4 +115,5 @@ def _option_message(option: "Option") -> control_pb2.Option:
         choices=option.choices if option.type == "choice" else (),
         minimum=option.minimum,
         maximum=option.maximum,
+        required=bool(option.example),
     )

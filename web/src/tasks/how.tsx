@@ -34,7 +34,7 @@ export function How({ probe, options, where, onOptions, onWhere, problem }: Prop
 
 /** The columns of the streams that are recorded with these options, each once. */
 function columnsOf(probe: Probe, options: Record<string, Value>): Compared[] {
-  const mode = options.mode ?? probe.options.find((one) => one.name === "mode")?.default;
+  const mode = options.mode ?? probe.options.properties.mode?.default;
   const recorded = probe.streams.filter((one) => !mode || one.mode === mode);
   const found = new Map(recorded.flatMap((one) => one.columns).map((column) => [column.name, column]));
   return [...found.values()].filter((column) => kindOf(column) !== "list");

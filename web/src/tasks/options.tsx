@@ -2,7 +2,7 @@ import type { Probe } from "../api/answers";
 import type { ApiError } from "../api/problem";
 import type { Value } from "./command";
 
-type Option = Probe["options"][number];
+type Schema = Probe["options"]["properties"][string];
 
 interface Props {
   probe: Probe;
@@ -11,48 +11,56 @@ interface Props {
   problem?: ApiError;
 }
 
-/** A field for each option of a probe, made from how the agent describes it. Defaults are left out of what is sent. */
+/** A field for each option of a probe, made from the JSON Schema of its options. Defaults are left out of what is sent. */
 export function Options({ probe, values, onChange, problem }: Props) {
   const set = (name: string, value: Value | undefined) => {
     const rest = Object.fromEntries(Object.entries(values).filter(([other]) => other !== name));
     onChange(value === undefined || value === "" ? rest : { ...rest, [name]: value });
   };
-  return probe.options.map((option) => (
-    <div className="field" key={option.name}>
-      <label htmlFor={`option-${option.name}`}>
-        <code>{option.name}</code> {option.meaning}
+  return Object.entries(probe.options.properties).map(([name, schema]) => (
+    <div className="field" key={name}>
+      <label htmlFor={`option-${name}`}>
+        <code>{name}</code> {schema.description}
       </label>
-      <Field option={option} value={values[option.name]} onChange={(value) => set(option.name, value)} />
-      <span className="bad">{problem?.of(`options/${option.name}`)}</span>
+      <Field id={`option-${name}`} schema={schema} required={probe.options.required.includes(name)} value={values[name]} onChange={(value) => set(name, value)} />
+      <span className="bad">{problem?.of(`options/${name}`)}</span>
     </div>
   ));
 }
 
-function Field({ option, value, onChange }: { option: Option; value: Value | undefined; onChange: (value: Value | undefined) => void }) {
-  const id = `option-${option.name}`;
-  const usual = option.default === null || option.default === undefined ? "" : String(option.default);
-  if (option.type === "choice") {
+interface FieldProps {
+  id: string;
+  schema: Schema;
+  required: boolean;
+  value: Value | undefined;
+  onChange: (value: Value | undefined) => void;
+}
+
+function Field({ id, schema, required, value, onChange }: FieldProps) {
+  const usual = schema.default === null || schema.default === undefined ? "" : String(schema.default);
+  if (schema.enum) {
     return (
       <select id={id} value={String(value ?? usual)} onChange={(event) => onChange(event.target.value === usual ? undefined : event.target.value)}>
-        {option.choices.map((choice) => (
+        {schema.enum.map((choice) => (
           <option key={choice}>{choice}</option>
         ))}
       </select>
     );
   }
-  if (option.type === "boolean") {
-    const on = value ?? option.default === true;
+  if (schema.type === "boolean") {
+    const on = value ?? schema.default === true;
     return (
-      <input id={id} type="checkbox" checked={Boolean(on)} onChange={(event) => onChange(event.target.checked === option.default ? undefined : event.target.checked)} />
+      <input id={id} type="checkbox" checked={Boolean(on)} onChange={(event) => onChange(event.target.checked === schema.default ? undefined : event.target.checked)} />
     );
   }
-  if (option.type === "integer") {
+  if (schema.type === "integer") {
     return (
       <input
         id={id}
         type="number"
-        min={option.minimum ?? undefined}
-        max={option.maximum ?? undefined}
+        min={schema.minimum ?? undefined}
+        max={schema.maximum ?? undefined}
+        required={required}
         placeholder={usual}
         value={value === undefined ? "" : String(value)}
         onChange={(event) => onChange(event.target.value === "" ? undefined : Number(event.target.value))}
@@ -64,7 +72,8 @@ function Field({ option, value, onChange }: { option: Option; value: Value | und
     <input
       id={id}
       className="mono"
-      placeholder={usual || option.choices.slice(0, 3).join(", ")}
+      placeholder={usual}
+      required={required}
       defaultValue={words}
       onChange={(event) => {
         const given = event.target.value.split(",").map((word) => word.trim()).filter(Boolean);

@@ -7,11 +7,13 @@ from typing import Any, Literal
 from google.protobuf import json_format
 from pydantic import Field
 
+from scope_proto.scope.v1 import control_pb2
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, FLEET, SESSIONS
 from scope_server.api.resources.machines import find_machine, last_heard, probes_told
+from scope_server.api.resources.options_schema import OptionsSchema, options_schema
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import Answer, Names, NodeName, Option, Parameters
+from scope_server.api.routing.models import Answer, Names, NodeName, Parameters
 from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.errors import AgentUnavailable
 from scope_server.session.reported import ours
@@ -92,25 +94,13 @@ class ProbeStream(Answer):
     schema_fingerprint: str
 
 
-class ProbeOption(Answer):
-    """An option of a probe."""
-
-    name: str
-    type: str = Field(description="integer, boolean, choice or names")
-    default: Option | None = None
-    meaning: str
-    choices: list[str]
-    minimum: float | None = None
-    maximum: float | None = None
-
-
 class Probe(Answer):
     """A probe of an agent."""
 
     name: str
     meaning: str
     streams: list[ProbeStream]
-    options: list[ProbeOption]
+    options: OptionsSchema
     available: bool
     attach_point: str = Field(description="the alternative that this host uses")
     reason: str = Field(description="why this alternative, or why none")
@@ -140,10 +130,14 @@ async def get_probes(call: Call, query: ProbesQuery) -> Probes:
     told, clock_ahead_ns = await probes_told(call, machine_id)
     if told is None:
         raise AgentUnavailable(f"the agent of {machine_id} has begun to try its probes; ask again in a minute")
-    answer = json_format.MessageToDict(
+    return Probes(probes=[_probe(one) for one in told.probes], examined=ours(told, "examined", clock_ahead_ns))
+
+
+def _probe(told: control_pb2.Probe) -> Probe:
+    fields = json_format.MessageToDict(
         told, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
-    return Probes(**answer | {"examined": ours(told, "examined", clock_ahead_ns)})
+    return Probe(**fields | {"options": options_schema(told.options)})
 
 
 def _live(sessions: Sessions, row: Mapping[str, Any], connected: bool) -> dict[str, Any]:
