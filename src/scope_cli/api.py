@@ -183,6 +183,16 @@ class DeletedAnnotation(TypedDict):
     id: str
 
 
+class FrameDifference(TypedDict):
+    """A frame of the stacks, and the share of the rows with a stack in whose stack it is."""
+
+    column: str
+    frame: str
+    inside: float
+    outside: float
+    sure: float
+
+
 class RowsRead(TypedDict):
     """How many rows there are on a side, and how many of them were compared."""
 
@@ -489,6 +499,13 @@ class Quantiles(TypedDict):
     p99: float | None
 
 
+class TextSchema(TypedDict):
+    """The JSON Schema of a text in a list."""
+
+    type: Literal["string"]
+    pattern: str
+
+
 class Peer(TypedDict):
     """TCP connections with a peer."""
 
@@ -501,18 +518,6 @@ class Peer(TypedDict):
     received_bytes: int
     retransmits: int
     rtt_ns: int | None
-
-
-class ProbeOption(TypedDict):
-    """An option of a probe."""
-
-    name: str
-    type: str
-    default: bool | float | str | list[str] | None
-    meaning: str
-    choices: list[str]
-    minimum: float | None
-    maximum: float | None
 
 
 class ProbeColumn(TypedDict):
@@ -959,6 +964,19 @@ class Numbers(TypedDict):
     outside: Quantiles
 
 
+class OptionSchema(TypedDict):
+    """The JSON Schema of an option's value. Keywords that say nothing are absent."""
+
+    type: NotRequired[Literal["integer", "boolean", "string", "array"] | None]
+    description: str
+    default: NotRequired[bool | float | str | list[str] | None]
+    enum: NotRequired[list[str] | None]
+    minimum: NotRequired[float | None]
+    maximum: NotRequired[float | None]
+    items: NotRequired[TextSchema | None]
+    minItems: NotRequired[int | None]
+
+
 class ProbeStream(TypedDict):
     """A stream of a probe."""
 
@@ -1127,16 +1145,13 @@ class ColumnDifference(TypedDict):
     numbers: Numbers | None
 
 
-class Probe(TypedDict):
-    """A probe of an agent."""
+class OptionsSchema(TypedDict):
+    """The JSON Schema of the options that a task of the probe takes; those that are left out have their defaults."""
 
-    name: str
-    meaning: str
-    streams: list[ProbeStream]
-    options: list[ProbeOption]
-    available: bool
-    attach_point: str
-    reason: str
+    type: Literal["object"]
+    properties: dict[str, OptionSchema]
+    required: list[str]
+    additionalProperties: Literal[False]
 
 
 class Why(TypedDict):
@@ -1204,6 +1219,19 @@ class Difference(TypedDict):
     columns: list[ColumnDifference]
     stacks: list[str]
     samples: list[str] | None
+    frames: list[FrameDifference]
+
+
+class Probe(TypedDict):
+    """A probe of an agent."""
+
+    name: str
+    meaning: str
+    streams: list[ProbeStream]
+    options: OptionsSchema
+    available: bool
+    attach_point: str
+    reason: str
 
 
 class Probes(TypedDict):

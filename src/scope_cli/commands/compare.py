@@ -45,10 +45,12 @@ def run(arguments: argparse.Namespace) -> None:
         console().print(table)
     else:
         print_line("no column differs")
-    if found["stacks"]:
-        print_remark(
-            f"scope: stacks differ, too: scope flamegraph {arguments.stream} -o FILE, with these options, draws how"
-        )
+    if found["frames"]:
+        frames = RowTable("frame", "sure", "inside", "outside")
+        for one in found["frames"]:
+            frames.add_row(one["frame"], f"{one['sure']:.0%}", f"{one['inside']:.1%}", f"{one['outside']:.1%}")
+        console().print(frames)
+        print_remark(f"scope: scope flamegraph {arguments.stream} -o FILE, with these options, draws how stacks differ")
     if found["samples"]:
         print_remark(
             f"scope: threads were sampled meanwhile: scope flamegraph {found['samples'][0]} --of {arguments.stream} "

@@ -88,7 +88,7 @@ def compared(
     """
     if not inside.num_rows or not outside.num_rows:
         return []
-    sides = _Side(inside, weight, clusters), _Side(outside, weight, clusters)
+    sides = Side(inside, weight, clusters), Side(outside, weight, clusters)
     found = [each for column in columns if (each := _of_column(column, sides))]
     sure = [Differing(c, d.distance, max(0.0, 1 - d.p * len(found)), v, n) for c, d, v, n in found]
     return sorted((each for each in sure if each.difference > 0), key=lambda each: (-each.weight, each.column.name))
@@ -97,21 +97,21 @@ def compared(
 _Found = tuple[Compared, Difference, Sequence[Value], tuple[Mapping[str, float], Mapping[str, float]] | None]
 
 
-class _Side:
-    """One side: its rows, what each counts for, and its cluster."""
+class Side:
+    """One side: its rows, what each counts for, and its cluster; see `compared` for the names of columns."""
 
     def __init__(self, rows: pa.Table, weight: str, clusters: str) -> None:
-        self.rows = rows
+        self.rows, self.weight, self.cluster = rows, weight, clusters
         self.weights: Numbers = np.ones(rows.num_rows)
         if weight:
             self.weights = rows[weight].fill_null(0).cast(pa.float64()).to_numpy()
         self.clusters: Numbers | None = rows[clusters].to_numpy() if clusters else None
 
 
-_Sides = tuple[_Side, _Side]
+Sides = tuple[Side, Side]
 
 
-def _of_column(column: Compared, sides: _Sides) -> _Found | None:
+def _of_column(column: Compared, sides: Sides) -> _Found | None:
     one, other = (side.rows[column.name].combine_chunks() for side in sides)
     if one.null_count == len(one) and other.null_count == len(other):
         return None
@@ -124,7 +124,7 @@ def _of_column(column: Compared, sides: _Sides) -> _Found | None:
     return _categories(column, both, sides)
 
 
-def _categories(column: Compared, both: pa.Array, sides: _Sides) -> _Found | None:
+def _categories(column: Compared, both: pa.Array, sides: Sides) -> _Found | None:
     values = [*both.dictionary.to_pylist(), None]
     every = both.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
     split = sides[0].rows.num_rows
@@ -136,12 +136,12 @@ def _categories(column: Compared, both: pa.Array, sides: _Sides) -> _Found | Non
         return None
     shares = [each / max(each.sum(), 1e-300) for each in sums]
     order = np.lexsort((np.arange(len(values)), -np.abs(shares[0] - shares[1])))[:MOST_VALUES]
-    rows = _rows(sides, codes[0] == order[0], codes[1] == order[0])
+    rows = independent_rows(sides, codes[0] == order[0], codes[1] == order[0])
     shown = [Value(values[at], float(shares[0][at]), float(shares[1][at])) for at in order.tolist()]
     return column, of_categories(sums[0], sums[1], rows), [one for one in shown if one.inside or one.outside], None
 
 
-def _numbers(column: Compared, one: pa.Array, other: pa.Array, sides: _Sides) -> _Found | None:
+def _numbers(column: Compared, one: pa.Array, other: pa.Array, sides: Sides) -> _Found | None:
     both = [each.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) for each in (one, other)]
     every = np.concatenate(both)
     present = every[~np.isnan(every)]
@@ -154,12 +154,16 @@ def _numbers(column: Compared, one: pa.Array, other: pa.Array, sides: _Sides) ->
         told.append(dict(zip(_QUANTILES, found, strict=False)))
     below = [np.where(np.isnan(values), -np.inf, values) for values in both]
     distance, at = farthest(below[0], below[1], (sides[0].weights, sides[1].weights))
-    rows = _rows(sides, below[0] <= at, below[1] <= at)
+    rows = independent_rows(sides, below[0] <= at, below[1] <= at)
     return column, of_numbers(distance, rows), [], (told[0], told[1])
 
 
-def _rows(sides: _Sides, *has: Numbers) -> tuple[float, float]:
-    """How many independent rows each side stands for, by the larger design effect of both."""
+def independent_rows(sides: Sides, *has: Numbers) -> tuple[float, float]:
+    """How many independent rows each side stands for, by the larger design effect of both.
+
+    Args:
+        has: of each side, whether its rows have what is compared.
+    """
     effect = max(
         design_effect(its, side.clusters, side.weights) if side.clusters is not None else 1.0
         for its, side in zip(has, sides, strict=True)

@@ -27,6 +27,7 @@ async def test_what_differs_is_printed(line: Line, start_server: StartServer) ->
         assert ["name", "1.00", "100%", "fsync\\x1b[2J", "100.0%", "0.0%"] in [row.split() for row in out.splitlines()]
         status, out, _ = await told(server, *words, "--json")
         assert (status, json.loads(out)["columns"][0]["column"]) == (0, "name")
+        assert "flamegraph" not in said
         status, _, said = await told(server, "compare", "syscall", "--during", "a=1", "--against-during", "a=2")
         assert (status, "there is no annotation 'a=1'" in said) == (1, True)
         status, _, said = await told(server, "compare", "syscall")

@@ -98,6 +98,16 @@ class Longer(Answer):
     causes: list[Cause] = Field(description="those that slowed a larger share of the rows inside")
 
 
+class FrameDifference(Answer):
+    """A frame of the stacks, and the share of the rows with a stack in whose stack it is."""
+
+    column: str
+    frame: str
+    inside: float = _SHARE
+    outside: float = _SHARE
+    sure: Annotated[float, Field(ge=0, le=1, description="1 - p of Fisher's exact test, times the number of frames")]
+
+
 class Difference(Recorded):
     """What differs inside from outside."""
 
@@ -111,6 +121,9 @@ class Difference(Recorded):
     samples: list[str] | None = Field(
         description="where rows have no stacks: streams with stacks that were sampled while rows inside lasted; "
         "/flamegraph of each shows the difference, with this stream as `of`. null: rows have stacks, or do not last"
+    )
+    frames: list[FrameDifference] = Field(
+        description="of each of these columns, those whose shares differ most: by the difference times `sure`"
     )
 
 
@@ -136,6 +149,17 @@ async def get_difference(call: Call, path: StreamPath, query: DuringQuery) -> Di
         columns=[_shown(table, each) for each in found.columns],
         stacks=list(found.stacks),
         samples=None if found.samples is None else list(found.samples),
+        frames=[
+            FrameDifference(
+                column=column,
+                frame=found.texts.get(one.frame, ""),
+                inside=round(one.inside, 4),
+                outside=round(one.outside, 4),
+                sure=round(one.sure, 6),
+            )
+            for column, frames in found.frames.items()
+            for one in frames
+        ],
     )
 
 

@@ -15,13 +15,14 @@ from scope_server.store.answers.during import sampled_streams
 from scope_server.store.answers.sample import BLOCK, Sample, sample
 from scope_server.store.answers.slowest import shown_as
 from scope_server.store.answers.spans import lasting
-from scope_server.store.answers.texts import names
+from scope_server.store.answers.texts import frames, names
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import array
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import IN_PROCESS, OF_PROCESS, Kind, StreamTable
 from scope_views.chosen import Chosen
-from scope_views.comparison.compare import Compared, Differing, Value, compared
+from scope_views.comparison.compare import Compared, Differing, Side, Value, compared
+from scope_views.comparison.frames import DifferingFrame, differing_frames
 from scope_views.comparison.longer import Longer, longer
 
 MOST_ROWS = 20_000  # of each side that are compared
@@ -48,6 +49,8 @@ class Comparison:
         stacks: columns with stacks that rows of either side have.
         samples: without such columns, the streams with stacks that were sampled while rows inside lasted; None: rows
             do not last.
+        frames: of each of these columns, the frames that differ most.
+        texts: of these frames.
     """
 
     inside: Sample
@@ -56,6 +59,8 @@ class Comparison:
     longer: Longer | None
     stacks: Sequence[str]
     samples: Sequence[str] | None
+    frames: Mapping[str, Sequence[DifferingFrame]]
+    texts: Mapping[int, str]
 
 
 async def comparison(
@@ -83,7 +88,12 @@ async def comparison(
     how = lasting(table)
     samples = await sampled_streams(connection, tables, one.rows, how) if how and not present else None
     took = await asyncio.to_thread(_longer, table, one.rows, other.rows)
-    return Comparison(one, other, await _with_texts(connection, table, found), took, present, samples)
+    keys = {key for name in present for rows in both for key in rows[name].unique().to_pylist() if key is not None}
+    of_stacks, texts = await frames(connection, keys)
+    sides = Side(both[0], table.rollup.count, clusters), Side(both[1], table.rollup.count, clusters)
+    its = {name: await asyncio.to_thread(differing_frames, name, of_stacks, sides) for name in present}
+    shown = await _with_texts(connection, table, found)
+    return Comparison(one, other, shown, took, present, samples, its, texts)
 
 
 def _longer(table: StreamTable, inside: pa.Table, outside: pa.Table) -> Longer | None:

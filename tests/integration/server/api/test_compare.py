@@ -189,16 +189,25 @@ async def test_reading_is_bounded(line: Line, start_server: StartServer, monkeyp
 
 
 async def test_stacks_and_summaries(line: Line, start_server: StartServer) -> None:
-    """Columns of stacks are named where rows have them; rows of summaries count for their events."""
+    """Stacks are compared where rows have them, frame by frame; rows of summaries count for their events."""
     profile = [
-        {"comm": "worker", "part": part, "stack": stack} for part in ("on_cpu", "blocked") for stack in ("a", None)
+        {"comm": "worker", "part": part, "stack": stack}
+        for part, stacks in (("on_cpu", ["main;a", "main;b"]), ("blocked", ["main;a;wait", None]))
+        for stack in stacks * 50
     ]
     await store(line, "profile", profile)
     summed = [{"comm": comm, "name": "read", "count": count} for comm, count in (("a", 99), ("b", 1))] * 50
     summed += [{"comm": comm, "name": "write", "count": count} for comm, count in (("a", 1), ("b", 99))] * 50
     await store(line, "syscall_summary", summed)
     async with start_server() as server:
-        assert (await difference(server, "profile", where="part = on_cpu"))["stacks"] == ["stack"]
+        found = await difference(server, "profile", where="part = on_cpu")
+        assert found["stacks"] == ["stack"]
+        assert [(one["column"], one["frame"], one["inside"], one["outside"]) for one in found["frames"]] == [
+            ("stack", "wait", 0, 1),
+            ("stack", "a", 0.5, 1),
+            ("stack", "b", 0.5, 0),
+        ]
+        assert min(one["sure"] for one in found["frames"]) > 0.99
         (first, *_) = (await difference(server, "syscall_summary", where="name = read"))["columns"]
         assert first["column"] == "comm"
         assert {"value": "a", "inside": 0.99, "outside": 0.01} in first["values"]
