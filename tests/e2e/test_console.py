@@ -20,6 +20,7 @@ from tests.e2e.console import PICTURES, Browser
 from tests.e2e.waits import ANSWERED, BLOCK, ROUNDS, SENT
 from tests.llm.runs import stopped
 from tests.llm.tiny_model import write
+from tests.probes.cuda_programs import Nvcc, StandIn
 
 from scope_cli.errors import CommandError
 
@@ -59,6 +60,7 @@ SCREENS = {
     "account": "/users",
     "accounts": "/users?view=accounts",
     "audit": "/users?view=audit",
+    "settings": "/users?view=settings",
     "storage": "/users?view=storage",
     "missing": "/nowhere",
 }
@@ -298,6 +300,35 @@ def test_subjects_tell_what_a_program_did(up: Up, browser: Browser, tmp_path: Pa
     switches = dict(line.split("\n") for line in scheduling["Switches by program"])
     assert int(switches[counted.NAME]) >= counted.SLEEPS
     file.unlink()
+
+
+def test_the_gpu_screen_tells_what_a_program_did(up: Up, browser: Browser, tmp_path: Path) -> None:
+    """Launches by what their kernels compute, copies, failed calls and leaks: numbers that the program itself fixes."""
+    for folder in ("stand_in", "cuda"):
+        (tmp_path / folder).mkdir()
+    program = StandIn(tmp_path / "stand_in").build(Nvcc(tmp_path / "cuda"), "memory", "cuda_memory.cu")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([program, "wait"], text=True, **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline() == "ready\n"
+        task = _started(up, process.pid, "cuda")
+        process.stdin.write("x")
+        process.stdin.flush()
+        assert process.stdout.readline() == "done\n"
+        where = f"pid = {process.pid} and live_count = 101"
+        until(lambda: bool(up.client.get("events", "cuda_live", where=where)["events"]))
+        (told,) = browser.run("cards", screens={"gpu": "/gpu?since=5m"}, **browser.person("viewer"))
+        process.stdin.close()
+    assert up.scope("stop", task).returncode == 0
+    assert (told["wrong"], told["faults"], max(0, told["wide"])) == ([], [], 0)
+    cards = told["cards"]
+    assert cards["Launches by kind of kernel"] == ["attention\n13", "other\n2"]
+    (copies,) = cards["Copies by direction"]
+    assert copies.split("\t")[:3] == ["H2D", "7", "7 MiB"]
+    assert "cudaMalloc\n1" in cards["Calls that failed"]
+    (leak,) = (
+        line for line in cards["GPU memory that is not freed, by the code that allocated it"] if "leak(int)" in line
+    )
+    assert leak.split("\t")[4:7:2] == ["30.3 KiB", "101"]
 
 
 @pytest.mark.parametrize("look", [{"theme": "dark"}, {"theme": "light", "size": {"width": 390, "height": 844}}])

@@ -33,7 +33,7 @@ export function Groups({ stream }: { stream: Stream }) {
   const every = seconds(step(shown)) ?? 60;
   const groups = totals.data?.groups;
   const { times, lines } = useMemo(
-    () => linesOf((groups ?? []).slice(0, LINES).map((group) => ({ name: nameOf(group), group })), order, every, order === "count" || order === "failed" ? 1 / every : 1),
+    () => linesOf((groups ?? []).slice(0, LINES).map((group) => ({ name: nameOf(group), cell: order, group })), every, order === "count" || order === "failed" ? 1 / every : 1),
     [groups, order, every],
   );
   const told = (cell: string, value: number | null | undefined) => {

@@ -87,7 +87,7 @@ function Rate({ stream, selection }: { stream: Stream; selection?: Selection }) 
   const every = seconds(step(timesOf(search))) ?? 60;
   const group = totals.data?.groups[0];
   const { times, lines } = useMemo(
-    () => linesOf(group ? [{ name: stream.name, group }] : [], "count", every, 1 / every),
+    () => linesOf(group ? [{ name: stream.name, cell: "count", group }] : [], every, 1 / every),
     [group, stream.name, every],
   );
   const { since, until } = timesOf(search);

@@ -18,9 +18,9 @@ export interface Device {
   slowed_by: string | null;
 }
 
-/** The newest sample of each GPU in the window. */
-export function useLatestDevices() {
-  const { key, now, live, ready } = useAsked("gpu");
+/** The newest sample of each GPU in the window: of one machine, or those of the page. */
+export function useLatestDevices(machine?: string) {
+  const { key, now, live, ready } = useAsked("gpu", { machine });
   return useQuery({
     queryKey: ["gpus", ...key],
     queryFn: async ({ signal }) => {

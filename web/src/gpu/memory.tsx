@@ -1,43 +1,30 @@
 import { Trans, useLingui } from "@lingui/react/macro";
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { useMemo } from "react";
 
-import { json } from "../api/client";
-import { bytes, count, duration, visible } from "../parts/format";
-import { useAddress } from "../parts/search";
-import { Empty, Shown } from "../parts/states";
+import { bytes, cell, count, duration, visible } from "../parts/format";
+import { type Group, useTotals } from "../parts/series";
+import { Spark } from "../parts/spark";
+import { Empty, Partial, Shown } from "../parts/states";
 import { Table } from "../parts/table";
+import { growth } from "./growth";
+import "./gpu.css";
 
-interface Held {
-  pid: number | null;
-  comm: string;
-  hostname: string;
-  stack?: string | null;
-  memory?: string;
-  live_bytes: number;
-  live_count: number;
-  mean_age_ns?: number;
-}
+const SHOWN = 12;
+const [MOST, LEAST, COUNT, AGE] = ["max(live_bytes)", "min(live_bytes)", "max(live_count)", "max(mean_age_ns)"];
 
-const SHOWN = 10;
-
-/** What is allocated and not freed, by the code that allocated it: the oldest and largest are what leaks look like. */
+/** What is allocated and not freed at the end of the window, by the code that allocated it: what grows comes first. */
 export function Memory() {
   const { t } = useLingui();
-  const [search] = useAddress();
-  const found = useQuery({
-    queryKey: ["states", "cuda_live", search.machine],
-    queryFn: async ({ signal }) => (await json<{ groups: Held[] }>("states/cuda_live", { node: search.machine, limit: 100 }, signal)).groups,
-    refetchInterval: 10_000,
-  });
+  const title = t`GPU memory that is not freed, by the code that allocated it`;
+  const found = useTotals({ stream: "cuda_live", by: ["machine", "comm", "pid", "memory", "stack"], cells: [MOST, LEAST, COUNT, AGE], top: 100, series: true, card: title });
+  const held = useMemo(() => heldAtTheEnd(found.data?.groups ?? []), [found.data]);
   return (
     <section className="card scroll">
-      <h2>
-        <Trans>GPU memory that is not freed, by the code that allocated it</Trans>
-      </h2>
+      <h2>{title}</h2>
       <Shown of={found} height={160}>
-        {(groups) =>
-          groups.length === 0 ? (
+        {({ complete }) =>
+          held.length === 0 ? (
             <Empty title={<Trans>No unfreed CUDA memory recorded</Trans>}>
               <Link to="/start" search={{ probe: "cuda" }}>
                 <Trans>Start the probe cuda</Trans>
@@ -45,20 +32,29 @@ export function Memory() {
             </Empty>
           ) : (
             <>
+              {!complete && (
+                <Partial>
+                  <Trans>Of the newest rows only: the window has too many.</Trans>
+                </Partial>
+              )}
               <Table
-                rows={groups.slice(0, SHOWN)}
+                rows={held.slice(0, SHOWN)}
                 keyOf={(_, number) => number}
                 fields={[
-                  { name: t`Program`, show: (one) => <>{visible(one.comm)} <span className="soft">{one.pid}</span></> },
-                  { name: t`Allocated by`, className: "break mono", show: (one) => visible(innermost(one.stack)) },
-                  { name: t`held`, number: true, show: (one) => bytes(one.live_bytes) },
-                  { name: t`allocations`, number: true, show: (one) => count(one.live_count) },
-                  { name: t`mean age`, number: true, show: (one) => one.mean_age_ns ? duration(one.mean_age_ns) : "–" },
+                  { name: t`Program`, show: ({ key }) => <>{cell(key.comm)} <span className="soft">{cell(key.pid)}</span></> },
+                  { name: t`Allocated by`, className: "break mono", show: ({ key }) => visible(innermost(key.stack)) },
+                  { name: t`memory`, show: ({ key }) => cell(key.memory) },
+                  { name: t`over time`, show: (one) => <Spark values={one.steps.map((step) => step.most)} label={t`from ${bytes(one.steps[0]?.least ?? 0)} to ${bytes(one.held)}`} /> },
+                  { name: t`held`, number: true, show: (one) => bytes(one.held) },
+                  { name: t`an hour`, number: true, show: ({ growth: { perHour } }) => (perHour > 0 ? `+${bytes(perHour)}` : perHour < 0 ? bytes(perHour) : <span className="soft">±0</span>) },
+                  { name: t`allocations`, number: true, show: (one) => count(one.allocations) },
+                  { name: t`mean age`, number: true, show: (one) => duration(one.age) },
+                  { show: (one) => (one.growth.grows ? <span className="badge warn">{t`grows`}</span> : undefined) },
                 ]}
               />
               <p className="row">
-                {groups.length > SHOWN && <span className="soft">{t`${groups.length - SHOWN} hidden`}</span>}
-                <Link to="/flames/$stream" params={{ stream: "cuda_live" }}>
+                {held.length > SHOWN && <span className="soft">{t`${held.length - SHOWN} hidden`}</span>}
+                <Link to="/flames/$stream" params={{ stream: "cuda_live" }} search={(before) => ({ ...before, brushed: undefined, view: undefined })}>
                   <Trans>As a flame graph</Trans>
                 </Link>
               </p>
@@ -70,7 +66,20 @@ export function Memory() {
   );
 }
 
+function heldAtTheEnd(groups: Group[]) {
+  return groups
+    .map(({ key, points }) => {
+      const steps = points.map(({ time, values }) => ({ at: Date.parse(time) / 1000, least: Number(values[LEAST] ?? 0), most: Number(values[MOST] ?? 0) }));
+      const last = points.at(-1)?.values ?? {};
+      // The least of a step: if the process has ended in it, all is freed.
+      const held = Number(last[LEAST] ?? 0);
+      return { key, steps, held, allocations: Number(last[COUNT] ?? 0), age: Number(last[AGE] ?? 0), growth: growth(steps) };
+    })
+    .filter((one) => one.held > 0)
+    .sort((one, other) => Number(other.growth.grows) - Number(one.growth.grows) || other.held - one.held);
+}
+
 /** The last frames of a stack, innermost first. */
-function innermost(stack: string | null | undefined): string {
-  return (stack ?? "–").split(";").slice(-3).reverse().join(" ← ");
+function innermost(stack: unknown): string {
+  return String(stack ?? "–").split(";").slice(-3).reverse().join(" ← ");
 }

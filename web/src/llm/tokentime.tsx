@@ -1,36 +1,26 @@
-import { Trans, useLingui } from "@lingui/react/macro";
+import { Trans } from "@lingui/react/macro";
 
-import { useStream } from "../api/catalogue";
 import { Bars } from "../parts/bars";
 import { duration, share } from "../parts/format";
-import { useTotals } from "../parts/series";
 import { Empty, Partial, Shown } from "../parts/states";
-
-const WHOLE = "duration_ns";
-const MOST = 18; // cells besides these two that the API computes at once
-// Sums of other columns, or of another thread's time.
-const APART = ["ktime_ns", "start_ns", "interval_ns", WHOLE, "decode_ns", "outside_ns", "others_run_queue_ns"];
+import { useTokenTime, WHOLE } from "./tokentime.api";
 
 /** Where the time of the tokens in the window went, by the columns of durations that the stream has. */
 export function TokenTime() {
-  const { t } = useLingui();
-  const stream = useStream("llama_token");
-  const parts = (stream?.columns ?? []).filter((one) => one.unit === "ns" && !APART.includes(one.name) && !one.name.startsWith("outside_")).slice(0, MOST);
-  const cells = ["count", `sum(${WHOLE})`, ...parts.map((one) => `sum(${one.name})`)];
-  const found = useTotals({ stream: "llama_token", cells, top: 1, where: "draft = 0", card: t`Where the time of a token goes` }, parts.length > 0);
+  const { found, parts } = useTokenTime();
   return (
     <section className="card">
       <h2>
-        {t`Where the time of a token goes`}
+        <Trans>Where the time of a token goes</Trans>
       </h2>
       <Shown of={found} height={200}>
         {({ groups: [group], complete }) => {
-          const whole = Number(group?.values[`sum(${WHOLE})`] ?? 0);
-          const bars = parts
-            .map((part) => ({ part, value: Number(group?.values[`sum(${part.name})`] ?? 0) }))
-            .filter(({ value }) => value > 0)
-            .sort((one, other) => other.value - one.value);
-          if (!whole || !bars.length) return <Empty title={<Trans>No tokens in this window</Trans>} />;
+          const whole = Number(group?.values[WHOLE] ?? 0);
+          if (!whole || !parts.length) return <Empty title={<Trans>No tokens in this window</Trans>} />;
+          const bars = parts.map((part) => {
+            const value = Number(group?.values[part.cell] ?? 0);
+            return { name: `${part.name}: ${part.meaning}`, value, told: `${share(value / whole)} · ${duration(value / Number(group?.values.count || 1))}` };
+          });
           return (
             <>
               {!complete && (
@@ -38,7 +28,7 @@ export function TokenTime() {
                   <Trans>Of the newest tokens only: the window has too many.</Trans>
                 </Partial>
               )}
-              <Bars bars={bars.map(({ part, value }) => ({ name: `${part.name}: ${part.meaning}`, value, told: `${share(value / whole)} · ${duration(value / Number(group?.values.count || 1))}` }))} />
+              <Bars bars={bars} />
             </>
           );
         }}

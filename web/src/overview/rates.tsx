@@ -33,8 +33,7 @@ export function Rates() {
   const { times, lines } = useMemo(
     () =>
       linesOf(
-        recorded.flatMap((name, number) => (groups[number] ? [{ name, group: groups[number] }] : [])),
-        "count",
+        recorded.flatMap((name, number) => (groups[number] ? [{ name, cell: "count", group: groups[number] }] : [])),
         every,
         1 / every,
       ),

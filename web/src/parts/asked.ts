@@ -30,6 +30,8 @@ interface How {
   whole?: boolean;
   /** It is about all rows, also those that the filter leaves out. */
   all?: boolean;
+  /** None: that of the page. */
+  machine?: string;
 }
 
 /** What a card asks of one stream. */
@@ -38,12 +40,13 @@ export function useAsked(stream: string, how: How = {}): Asked {
 }
 
 /** What a card asks of several streams. */
-export function useAllAsked(names: string[], { card, own, whole = false, all = false }: How = {}): Asked[] {
+export function useAllAsked(names: string[], { card, own, whole = false, all = false, machine }: How = {}): Asked[] {
   const [search] = useAddress();
   const known = useQuery(streams).data;
   const found = names.map((name) => ({ name, stream: known?.find((one) => one.name === name) }));
   useCards(known && !all ? found.map(({ name, stream }) => ({ name: card ?? name, stream: name, lacks: lacking(search.where, stream) })) : []);
-  return found.map(({ name, stream }) => askedOf(all ? { ...search, where: undefined } : search, name, stream, known !== undefined, own, whole));
+  const of = { ...search, ...(all && { where: undefined }), ...(machine && { machine }) };
+  return found.map(({ name, stream }) => askedOf(of, name, stream, known !== undefined, own, whole));
 }
 
 function askedOf(search: Search, name: string, stream: Stream | undefined, known: boolean, own: string | undefined, whole: boolean): Asked {

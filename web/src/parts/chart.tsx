@@ -93,10 +93,11 @@ interface Given {
   lines: Line[];
 }
 
-/** Each line with those before it. */
-function summed(lines: Line[]): number[][] {
+/** Each line with those before it; unknown where none of them is known. */
+function summed(lines: Line[]): (number | null)[][] {
+  const isKnown = (at: number) => lines.some(({ values }) => values[at] !== null && values[at] !== undefined);
   const sums: number[] = [];
-  return lines.map(({ values }) => values.map((value, at) => (sums[at] = (sums[at] ?? 0) + (value ?? 0))));
+  return lines.map(({ values }) => values.map((value, at) => (isKnown(at) ? (sums[at] = (sums[at] ?? 0) + (value ?? 0)) : null)));
 }
 
 function options(names: string[], width: number, height: number, stacked: boolean, given: { current: Given }): uPlot.Options {

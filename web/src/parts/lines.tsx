@@ -19,6 +19,8 @@ interface Props {
   /** None: the sum of the measured column. */
   cell?: string;
   where?: string;
+  /** None: that of the page. */
+  machine?: string;
   /** Areas on top of each other: their height is the sum. */
   stacked?: boolean;
 }
@@ -26,19 +28,19 @@ interface Props {
 const LINES = 6;
 
 /** The first groups of a stream over time, as a card. */
-export function Lines({ title, stream: name, by, cell, where, stacked }: Props) {
+export function Lines({ title, stream: name, by, cell, where, machine, stacked }: Props) {
   const { t } = useLingui();
   const [search] = useAddress();
   const stream = useStream(name);
-  const marks = useMarks(name);
+  const marks = useMarks(name, machine);
   const drawn = cell ?? (stream ? usualCell(stream) : "count");
-  const totals = useTotals({ stream: name, by: by.split(","), cells: [drawn], top: LINES, series: true, where, card: title }, stream !== undefined);
-  const whole = useTotals({ stream: name, cells: [drawn], top: 1, series: true, where, card: title }, stacked === true && isSum(drawn) && stream !== undefined).data?.groups[0];
+  const totals = useTotals({ stream: name, by: by.split(","), cells: [drawn], top: LINES, series: true, where, machine, card: title }, stream !== undefined);
+  const whole = useTotals({ stream: name, cells: [drawn], top: 1, series: true, where, machine, card: title }, stacked === true && isSum(drawn) && stream !== undefined).data?.groups[0];
   const every = seconds(step(timesOf(search))) ?? 60;
   const { factor, told } = rateOf(drawn, stream, every);
   const groups = totals.data?.groups;
   const { times, lines } = useMemo(
-    () => linesOf([...(groups ?? []).map((group) => ({ name: nameOf(group), group })), ...rest(groups, whole, drawn, t`others`)], drawn, every, factor, isSum(drawn) ? 0 : null),
+    () => linesOf([...(groups ?? []).map((group) => ({ name: nameOf(group), cell: drawn, group })), ...rest(groups, whole, drawn, t`others`)], every, factor, isSum(drawn) ? 0 : null),
     [groups, whole, drawn, factor, every, t],
   );
   const { since, until } = timesOf(search);
@@ -72,8 +74,7 @@ export function Lines({ title, stream: name, by, cell, where, stacked }: Props) 
   );
 }
 
-function nameOf(group: Group): string {
-  return Object.values(group.key)
-    .map((value) => shown(value))
-    .join(" ");
+function nameOf({ key }: Group): string {
+  const told = Object.entries(key).filter(([name]) => name !== "machine_id"); // its hostname is there, too
+  return told.map(([, value]) => shown(value)).join(" ");
 }

@@ -5,10 +5,11 @@ import { api, data } from "../api/client";
 import { useAddress } from "./search";
 import { asked, isLive } from "./times";
 
-/** What was lost or not recorded in the page's window: of one stream, or of all. */
-export function useLosses(stream?: string): { losses: Loss[]; more: boolean } {
+/** What was lost or not recorded in the page's window: of one stream, or of all; of one machine, or those of the page. */
+export function useLosses(stream?: string, of?: string): { losses: Loss[]; more: boolean } {
   const [search] = useAddress();
-  const { machine, since, until } = search;
+  const { since, until } = search;
+  const machine = of ?? search.machine;
   const found = useQuery({
     queryKey: ["losses", stream, machine, since, until],
     queryFn: ({ signal }) =>

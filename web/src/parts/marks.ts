@@ -23,14 +23,18 @@ export interface Mark {
 
 const LEAST_PX = 2;
 
-/** What is drawn on each chart: losses, of one stream or of all, annotations, and the selected part of the window. */
-export function useMarks(stream?: string): Mark[] {
-  const { losses } = useLosses(stream);
+/**
+ * What is drawn on each chart: losses, of one stream or of all, annotations, and the selected part of the window; of one
+ * machine, or those of the page.
+ */
+export function useMarks(stream?: string, machine?: string): Mark[] {
   const [search] = useAddress();
-  const { machine, since, until, brushed } = search;
+  const of = machine ?? search.machine;
+  const { losses } = useLosses(stream, of);
+  const { since, until, brushed } = search;
   const notes = useQuery({
-    queryKey: ["annotations", machine, since, until],
-    queryFn: async ({ signal }) => (await data(api.GET("/api/v1/annotations", { params: { query: { ...asked(search), machine } }, signal }))).annotations,
+    queryKey: ["annotations", of, since, until],
+    queryFn: async ({ signal }) => (await data(api.GET("/api/v1/annotations", { params: { query: { ...asked(search), machine: of } }, signal }))).annotations,
     refetchInterval: isLive(search) && 10_000,
     placeholderData: (before) => before,
   }).data;

@@ -6,10 +6,12 @@ const at = (minute: number) => `2026-01-31T12:0${minute}:00Z`;
 const group = (...points: [number, number][]) => ({ key: {}, values: {}, points: points.map(([minute, count]) => ({ time: at(minute), values: { count } })) });
 
 it("a step between others that has no rows is 0", () => {
-  const { times, lines } = linesOf([{ name: "a", group: group([0, 60], [3, 120]) }], "count", 60, 1 / 60);
+  const { times, lines } = linesOf([{ name: "a", cell: "count", group: group([0, 60], [3, 120]) }], 60, 1 / 60);
   expect(times.map((time) => time - (times[0] ?? 0))).toEqual([0, 60, 120, 180]);
   expect(lines).toEqual([{ label: "a", values: [1, 0, 0, 2] }]);
-  expect(linesOf([], "count", 60)).toEqual({ times: [], lines: [] });
+  const unknown = linesOf([{ name: "a", cell: "count", group: group([0, 1], [2, 2]) }], 60, 1, null);
+  expect(unknown.lines[0]?.values).toEqual([1, null, 2]);
+  expect(linesOf([], 60)).toEqual({ times: [], lines: [] });
 });
 
 it("what no group has is the rest of the whole", () => {

@@ -1,14 +1,21 @@
 import type { Line } from "./chart";
 import type { Group } from "./series";
 
+/** What a line is drawn of: a cell of a group's points. */
+export interface Drawn {
+  name: string;
+  cell: string;
+  group: Pick<Group, "points">;
+}
+
 /**
- * A cell of groups as lines over the same times. A step without rows, between the first and the last with some, is 0, or
- * unknown if the cell is no sum.
+ * Cells of groups as lines over the same times. A step without rows, between the first and the last with some, is 0, or
+ * unknown if the cells are no sums.
  */
-export function linesOf(groups: { name: string; group: Group }[], cell: string, step_s: number, factor = 1, missing: 0 | null = 0): { times: number[]; lines: Line[] } {
-  const some = groups.flatMap(({ group }) => group.points.map((point) => Date.parse(point.time) / 1000));
+export function linesOf(drawn: Drawn[], step_s: number, factor = 1, missing: 0 | null = 0): { times: number[]; lines: Line[] } {
+  const some = drawn.flatMap(({ group }) => group.points.map((point) => Date.parse(point.time) / 1000));
   const times = steps([...new Set(some)].sort((one, other) => one - other), step_s);
-  const lines = groups.map(({ name, group }) => {
+  const lines = drawn.map(({ name, cell, group }) => {
     const at = new Map(group.points.map((point) => [Date.parse(point.time) / 1000, point.values[cell] ?? missing]));
     return { label: name, values: times.map((time) => scaled(at.get(time) ?? missing, factor)) };
   });
@@ -20,14 +27,14 @@ function scaled(value: number | null, factor: number): number | null {
 }
 
 /** What is in the whole and in none of the groups, as a line of its own; none, if that is nothing. */
-export function rest(groups: Group[] | undefined, whole: Group | undefined, cell: string, name: string): { name: string; group: Group }[] {
+export function rest(groups: Group[] | undefined, whole: Group | undefined, cell: string, name: string): Drawn[] {
   if (!groups?.length || !whole) return [];
   const left = new Map(whole.points.map((point) => [point.time, point.values[cell] ?? 0]));
   for (const point of groups.flatMap((group) => group.points)) {
     left.set(point.time, (left.get(point.time) ?? 0) - (point.values[cell] ?? 0));
   }
   const points = [...left].map(([time, value]) => ({ time, values: { [cell]: Math.max(0, value) } }));
-  return points.some((point) => point.values[cell]) ? [{ name, group: { key: {}, values: {}, points } }] : [];
+  return points.some((point) => point.values[cell]) ? [{ name, cell, group: { points } }] : [];
 }
 
 const MOST_STEPS = 5000;

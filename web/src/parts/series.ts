@@ -22,6 +22,8 @@ export interface Wanted {
   card?: string;
   /** Of the whole window, with the selection as a part of it; none: a series is. */
   whole?: boolean;
+  /** None: that of the page. */
+  machine?: string;
 }
 
 function query({ stream, cells = ["count"], by = [], top = 10, series = false }: Wanted, of: Asked, enabled = true) {
@@ -40,8 +42,8 @@ function query({ stream, cells = ["count"], by = [], top = 10, series = false }:
 
 /** The top groups of a stream in the page's window. */
 export function useTotals(wanted: Wanted, enabled = true) {
-  const { stream, card, where: own, series = false, whole = series } = wanted;
-  return useQuery(query(wanted, useAsked(stream, { card, own, whole }), enabled));
+  const { stream, card, where: own, series = false, whole = series, machine } = wanted;
+  return useQuery(query(wanted, useAsked(stream, { card, own, whole, machine }), enabled));
 }
 
 /** Rows of several streams over the page's window. With `all`, also those that the filter leaves out. */

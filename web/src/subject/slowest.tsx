@@ -24,7 +24,8 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
   const { key, now, live, ready } = useAsked(name, { card: title });
   const [open, setOpen] = useState<Row>();
   const stream = useStream(name);
-  const named = stream && ordered(stream).find((one) => kindOf(one) === "text" && !one.stack && one.name !== "comm");
+  const names = stream ? [...stream.rollup.by.map((by) => stream.columns.find((one) => one.name === by)), ...ordered(stream)] : [];
+  const named = names.find((one) => one && kindOf(one) === "text" && !one.stack && one.name !== "comm");
   const found = useQuery({
     queryKey: ["slowest", ...key],
     queryFn: ({ signal }) => json<Slow>(`slowest/${name}`, { ...now(), limit: 10 }, signal),

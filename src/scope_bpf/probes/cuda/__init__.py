@@ -14,6 +14,7 @@ from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.cuda import results
+from scope_bpf.probes.cuda.categories import CATEGORIES
 from scope_bpf.probes.cuda.functions import BY_ADDRESS, D2D, FUNCTIONS, RUNTIME
 from scope_bpf.probes.cuda.guide import GUIDE
 from scope_catalogue.options import Option
@@ -131,6 +132,13 @@ _KERNEL = {
     "module": Derived(Column("file that contains the kernel's host function"), _WORD),
     "name_source": Derived(
         Column("source of the name: registration, symbol or driver; offset or handle if unknown"), _WORD
+    ),
+    "category": Derived(
+        Column(
+            "what the kernel computes, as its name says: "
+            f"{', '.join(CATEGORIES[:-1])} or {CATEGORIES[-1]}; absent if the name is unknown"
+        ),
+        _WORD,
     ),
 }
 _STACK = {"stack": stacks.STACK}
@@ -278,6 +286,12 @@ _LAUNCH = Stream(
                 (Count(), Sum("duration_ns"), Quantiles("duration_ns")),
                 where="nested = 0",
                 title="launches by kernel",
+            ),
+            Table(
+                ("comm", "category"),
+                (Count(), Sum("duration_ns"), Quantiles("duration_ns")),
+                where="nested = 0",
+                title="launches by what the kernels compute",
             ),
         ),
         line=(

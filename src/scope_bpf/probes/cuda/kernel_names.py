@@ -15,6 +15,7 @@ from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Rows
 from scope_bpf.code.history import Process
 from scope_bpf.code.modules import Module, Modules
+from scope_bpf.probes.cuda.categories import category_of
 from scope_bpf.probes.cuda.process_handles import ProcessHandles
 from scope_bpf.probes.cuda.registrations import FATBIN, REGISTER, Handles, Kernels, find_handles, find_kernels
 from scope_bpf.probes.cuda.stripped import find_launch_functions
@@ -35,6 +36,11 @@ class Name:
     kernel: str
     module: str
     source: str
+
+    @property
+    def category(self) -> str | None:
+        """What the kernel computes; None: its name is unknown."""
+        return None if self.source in (OFFSET, HANDLE) else category_of(self.kernel)
 
 
 @dataclass
@@ -150,7 +156,9 @@ class KernelNames:
         self._reading.shutdown(cancel_futures=True)
 
     def columns(self, rows: Rows) -> dict[str, pa.Array]:
-        """The columns `kernel`, `module` and `name_source` of launches; each distinct kernel is looked up once."""
+        """The columns `kernel`, `module`, `name_source` and `category` of launches; each distinct kernel is looked up
+        once.
+        """
         launched = np.zeros(len(rows), self._launched)
         launched["inode"], launched["offset"] = rows["inode"], rows["offset"]
         named, of_file = rows["name"] > 0, rows["inode"] > 0
@@ -169,6 +177,9 @@ class KernelNames:
             "kernel": column([name.kernel for name in names]),
             "module": column([name.module or None for name in names]),
             "name_source": column([name.source for name in names]),
+            "category": column(
+                [None if name.source in (OFFSET, HANDLE) else category_of(name.kernel) for name in names]
+            ),
         }
 
     def _name(self, key: bytes) -> Name:
