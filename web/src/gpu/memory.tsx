@@ -71,8 +71,8 @@ function heldAtTheEnd(groups: Group[]) {
     .map(({ key, points }) => {
       const steps = points.map(({ time, values }) => ({ at: Date.parse(time) / 1000, least: Number(values[LEAST] ?? 0), most: Number(values[MOST] ?? 0) }));
       const last = points.at(-1)?.values ?? {};
-      // The least of a step: if the process has ended in it, all is freed.
-      const held = Number(last[LEAST] ?? 0);
+      // If the process has ended in the last step, its least is 0: all is freed.
+      const held = Number(last[LEAST] ?? 0) > 0 ? Number(last[MOST] ?? 0) : 0;
       return { key, steps, held, allocations: Number(last[COUNT] ?? 0), age: Number(last[AGE] ?? 0), growth: growth(steps) };
     })
     .filter((one) => one.held > 0)

@@ -3,18 +3,23 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 
 import type { Node } from "../api/answers";
+import { Devices } from "../gpu/devices";
 import { bytes, duration, moment, since, visible } from "../parts/format";
 import { Empty, Shown } from "../parts/states";
+import { ProcessTree } from "../processes/processtree";
 import { TaskTable } from "../tasks/tasktable";
 import { allTasks } from "../tasks/tasks.api";
 import { NodeState } from "./nodes";
 import { nodes } from "./nodes.api";
-import { Processes } from "./processes";
 import "./nodes.css";
 import { Report } from "./report";
+import { SystemCharts } from "./systemcharts";
+
+const [PROCESSES, TASKS] = [30, 12]; // that are shown at most
 
 /** One machine: what it is, what runs, what is recorded, and what its kernel allows. */
 export function OneNode() {
+  const { t } = useLingui();
   const { node: id } = useParams({ from: "/inside/nodes/$node" });
   const found = useQuery({ ...nodes, select: (all) => all.find((one) => one.machine_id === id) ?? null });
   const tasks = useQuery({ ...allTasks, select: (all) => all.filter((task) => task.node === id) });
@@ -35,15 +40,30 @@ export function OneNode() {
                 </Link>
               </header>
               <System node={node} />
-              <div className="cards">
-                <Processes machine={node.machine_id} />
-                <section className="card scroll">
-                  <h2>
-                    <Trans>Tasks</Trans>
-                  </h2>
-                  <Shown of={tasks}>{(all) => <TaskTable tasks={all.slice(0, 12)} />}</Shown>
-                </section>
-              </div>
+              <SystemCharts machine={node.machine_id} />
+              <Devices machine={node.machine_id} />
+              <section className="card">
+                <h2>
+                  <Trans>Processes</Trans>{" "}
+                  <Link to="/processes" search={(before) => ({ ...before, machine: node.machine_id })} className="soft">
+                    <Trans>alone</Trans>
+                  </Link>
+                </h2>
+                <ProcessTree machine={node.machine_id} most={PROCESSES} />
+              </section>
+              <section className="card scroll">
+                <h2>
+                  <Trans>Tasks</Trans>
+                </h2>
+                <Shown of={tasks}>
+                  {(all) => (
+                    <>
+                      <TaskTable tasks={all.slice(0, TASKS)} />
+                      {all.length > TASKS && <p className="soft">{t`${all.length - TASKS} hidden`}</p>}
+                    </>
+                  )}
+                </Shown>
+              </section>
               <Report node={node.machine_id} />
             </>
           )

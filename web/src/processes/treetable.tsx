@@ -14,12 +14,14 @@ interface Props {
   tree: Placed[];
   closed: ReadonlySet<string>;
   onToggle: (key: string) => void;
+  /** How many are shown at most. */
+  most?: number;
 }
 
 /** Processes, indented below their parents; each line has its life in the window as a bar. */
-export function Tree({ answer, tree, closed, onToggle }: Props) {
+export function Tree({ answer, tree, closed, onToggle, most = SHOWN }: Props) {
   const { t } = useLingui();
-  const hidden = tree.length - SHOWN;
+  const hidden = tree.length - most;
   const name = ({ process, key, depth, below }: Placed) => (
     <span className="branch" style={{ paddingInlineStart: depth * 14 }}>
       {below > 0 ? (
@@ -40,7 +42,7 @@ export function Tree({ answer, tree, closed, onToggle }: Props) {
   return (
     <>
       <Table
-        rows={tree.slice(0, SHOWN)}
+        rows={tree.slice(0, most)}
         keyOf={(one) => one.key}
         fields={[
           { name: t`Program`, className: "process", show: name },

@@ -6,17 +6,18 @@ import { useAddress } from "../parts/search";
 import { Accounts } from "./accounts";
 import { Audit } from "./audit";
 import { Password } from "./password";
+import { Settings } from "./settings";
 import { Storage } from "./storage";
 import { ApiTokens } from "./tokens";
 import "./users.css";
 
-/** One's own password and tokens; for admins, accounts, audit log and storage. */
+/** One's own password and tokens; for admins, accounts, audit log, storage and what else they look after. */
 export function Users() {
   const { t } = useLingui();
   const [search, change] = useAddress();
   const { data: who } = useQuery(me);
   const isAdmin = includes(who?.role, "admin");
-  const names: Record<string, string> = { mine: t`My account`, storage: t`Storage`, ...(isAdmin && { accounts: t`Accounts`, audit: t`Audit log` }) };
+  const names: Record<string, string> = { mine: t`My account`, storage: t`Storage`, ...(isAdmin && { accounts: t`Accounts`, audit: t`Audit log`, settings: t`Settings` }) };
   const view = search.view && search.view in names ? search.view : "mine";
   return (
     <div className="screen">
@@ -47,6 +48,7 @@ export function Users() {
       {view === "storage" && <Storage />}
       {view === "accounts" && <Accounts />}
       {view === "audit" && <Audit />}
+      {view === "settings" && <Settings />}
     </div>
   );
 }
