@@ -9,14 +9,17 @@ from typing import Any
 import grpc
 import pytest
 from tests.fleet import signed_days_ago, to_server
+from tests.integration.server.records import Run, rows
 from tests.integration.server.running import Server, node, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
+from tests.integration.server.test_app import STORED, answers, uploading
 from tests.integration.server.test_enrolment import code_of, renewed, token_of
 
 from scope_agentd.errors import NotJoined
 from scope_agentd.identity.join import join
 from scope_agentd.identity.membership import Membership
 from scope_agentd.identity.renewal import come_back
+from scope_proto.scope.v1 import task_pb2
 from scope_server.identity import register
 from scope_wire.keys import Credentials
 
@@ -145,13 +148,14 @@ async def test_a_fresh_certificate_comes_back_as_it_is(start_server: StartServer
 
 async def test_copies_of_a_machine(start_server: StartServer, tmp_path: Path) -> None:
     """Two machines with one machine id are told apart by their keys: the second gets an id of its own. A cloned disk
-    has the key, too: its machine joins again, and is then another."""
+    has the key, too: its machine joins again, and is then another. What each of the two recorded stays its own."""
     async with start_server() as server:
         original, twin = await joined(server, tmp_path / "one"), await joined(server, tmp_path / "two")
         assert original.machine_id != twin.machine_id
         async with agent_of(original).attending(server), agent_of(twin, "twin").attending(server):
             assert len((await server.get("nodes"))["nodes"]) == 2
         (tmp_path / "disk").mkdir()
+        await _record(server, original, 101)
         for file in (tmp_path / "one").iterdir():
             (tmp_path / "disk" / file.name).write_bytes(file.read_bytes())
             (tmp_path / "disk" / file.name).chmod(0o600)
@@ -160,6 +164,22 @@ async def test_copies_of_a_machine(start_server: StartServer, tmp_path: Path) ->
         assert clone.credentials.holder.key != original.credentials.holder.key
         async with to_server(server.ingest, original.credentials) as channel:
             assert (await renewed(channel, original)).identity.name == original.machine_id
+        await _record(server, clone, 103)
+        await _record(server, original, 107)
+        stored = "SELECT machine_id, count(*) FROM scope.syscall GROUP BY machine_id"
+        assert dict(server.query(stored)) == {original.machine_id: 101 + 107, clone.machine_id: 103}
+
+
+async def _record(server: Server, member: Membership, count: int) -> None:
+    """A run of the machine stores so many rows."""
+    agent, run = agent_of(member), Run()
+    async with (
+        to_server(server.ingest, member.credentials) as channel,
+        agent.attending(server, channel),
+        uploading(agent, channel) as call,
+    ):
+        sent = run.start(task_pb2.ORIGIN_AGENT), run.batch(1, rows(count))
+        assert await answers(call, *sent) == [STORED, STORED]
 
 
 async def test_labels(start_server: StartServer, tmp_path: Path) -> None:
