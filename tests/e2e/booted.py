@@ -8,6 +8,7 @@ that place, and its Python is at /opt/python.
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scope_bpf.host import cgroup_root
@@ -50,6 +51,7 @@ After=basic.target
 DefaultDependencies=no
 [Service]
 Type=oneshot
+Environment=PYTHONPATH=/opt/scope
 ExecStart=/opt/scope/.venv/bin/python /test/script.py
 ExecStopPost=/bin/systemctl --no-block --force exit
 StandardOutput=file:/test/output
@@ -60,8 +62,15 @@ exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin container=test /lib/systemd/syste
 """
 
 
-def run_booted(script: Path, folder: Path) -> str:
-    """Runs the script; returns what it printed, which it does at its end. `folder` is an empty directory.
+def run_booted(
+    script: Path, folder: Path, *, inside: Sequence[str] = (), files: Mapping[str, str] | None = None
+) -> str:
+    """Runs the script; returns what it printed, which it does at its end.
+
+    Args:
+        folder: an empty directory. What is in `shared` there, is in /test for the script.
+        inside: words before the command that boots, such as those of a network namespace.
+        files: texts of more files in /test, by name.
 
     Raises:
         AssertionError: it did not end well, or systemd did not boot; the message has what is known.
@@ -73,12 +82,13 @@ def run_booted(script: Path, folder: Path) -> str:
     scratch, shared = folder / "scratch", folder / "shared"
     scratch.mkdir()
     shared.mkdir()
-    (shared / "script.py").write_text(script.read_text())
+    for name, text in {"script.py": script.read_text(), **(files or {})}.items():
+        (shared / name).write_text(text)
     boot = folder / "boot.sh"
     boot.write_text(BOOT)
     namespaces = "unshare --mount --pid --cgroup --ipc --uts --fork --kill-child"
     enter = f"echo $$ > {cgroup}/cgroup.procs; exec {namespaces} sh {boot} {scratch} {shared}"
-    words = ["sh", "-c", enter]
+    words = [*inside, "sh", "-c", enter]
     try:
         ran = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
     finally:

@@ -2,45 +2,14 @@
 
 import json
 import os
-import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SCOPE = "/opt/scope/.venv/bin/scope"
+from tests.e2e.in_booted import SCOPE, journal, run, shown, until
+
 os.environ["SCOPE_STATE"] = "/var/lib/scope-server"
 seen: dict[str, Any] = {}
-
-
-def run(*words: str) -> str:
-    ran = subprocess.run(words, capture_output=True, text=True)
-    if ran.returncode:
-        raise RuntimeError(f"{words}: {ran.stderr}{ran.stdout}\n{journal()}")
-    return ran.stdout
-
-
-def journal() -> str:
-    words = ["journalctl", "--no-pager", "-o", "cat", "-n", "400", "-u", "scope-*"]
-    return subprocess.run(words, capture_output=True, text=True).stdout
-
-
-def shown(service: str, *names: str) -> list[str]:
-    """Properties of a service."""
-    return [run("systemctl", "show", "--value", "-P", name, service).strip() for name in names]
-
-
-def until(what: str, condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        try:
-            if found := condition():
-                return found
-        except RuntimeError:
-            pass
-        time.sleep(0.2)
-    raise RuntimeError(f"waited in vain for {what}\n{journal()}")
 
 
 def postgres() -> tuple[list[str], Path]:

@@ -1,7 +1,6 @@
 """The commands in README.md, and on the pages of docs/ that it leads to, run against the test's own `scope up`."""
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import Up
+from tests.grpcurl import grpcurl
 
 ROOT = Path(__file__).parents[2]
-STAND_INS = Path(__file__).with_name("stand_ins")
 PAGES = ("README.md", "docs/start.md", "docs/trace.md", "docs/fleet.md", "docs/services.md")
 BLOCKS = [block for page in PAGES for block in re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 COMMANDS = [line for block in BLOCKS for line in block.splitlines() if not line.startswith("make ")]
@@ -41,8 +40,8 @@ def test_a_command_of_a_page_works(up: Up, command: str, tmp_path: Path) -> None
     """Each command succeeds and prints something, or writes a file. The test replaces only paths and ports."""
     environment = dict(up.environment)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    if not shutil.which("grpcurl"):  # Debian has no package of grpcurl
-        environment["PATH"] = f"{STAND_INS}:{environment['PATH']}"
+    if command.startswith("grpcurl"):
+        environment["PATH"] = f"{grpcurl().parent}:{environment['PATH']}"
     adapted = (
         command.replace("/var/lib/scope", str(up.state))
         .replace("127.0.0.1:8470", up.http)
