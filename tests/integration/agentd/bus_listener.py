@@ -49,6 +49,11 @@ class Listener:
         """Whether the end of the stream's run was told."""
         return any(batch["ended"] for batch in self.of(stream))
 
+    def newest(self, stream: str) -> int:
+        """`ktime_ns` of the newest row of a stream; 0: there is none."""
+        filled = [batch for batch in self.of(stream) if batch["events"]]
+        return values(filled[-1]["columns"]["ktime_ns"], self.schemas[stream]["ktime_ns"])[-1] if filled else 0
+
     def rows(self, stream: str) -> list[dict[str, Any]]:
         """The rows of a stream as dicts, in order of arrival."""
         rows: list[dict[str, Any]] = []
