@@ -36,7 +36,7 @@ from scope_agentd.starts import Starts
 from scope_agentd.tasks import Tasks
 from scope_agentd.totals import Totals
 from scope_agentd.wanted import WantedFile
-from scope_bpf.host import unreadable
+from scope_bpf.host import raise_limit_of_descriptors, unreadable
 from scope_wire.background import background
 from scope_wire.refused.refusals import Refusals
 
@@ -61,6 +61,7 @@ async def serve(
         PortTaken: another program listens on the agent's port.
         ExceptionGroup: background work failed.
     """
+    raise_limit_of_descriptors()  # else a thousand peers that connect and say nothing shut out all others
     for missing in unreadable():
         log.warning("a capability is missing, so this is not known of processes", extra={"missing": missing})
     refusals = refusals or Refusals()

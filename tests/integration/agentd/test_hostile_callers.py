@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -23,6 +24,7 @@ from tests.fleet import (
     signed_days_ago,
     to_agent,
 )
+from tests.half_open import disturb_nobody
 from tests.integration.agentd.driving import request, scraped, start, tasks_of, until
 from tests.integration.agentd.stand_in_server import StandInServer
 from tests.ports import free_port
@@ -113,13 +115,19 @@ async def test_no_call_without_a_valid_certificate(
     with (
         log.open("wb") as out,
         subprocess.Popen(
-            [sys.executable, "-m", "scope_cli.main", "agentd", *words], stderr=out, env=environment
+            ["prlimit", "--nofile=1024:8192", sys.executable, "-m", "scope_cli.main", "agentd", *words],
+            stderr=out,
+            env=environment,
         ) as agent,
     ):
         try:
             await until(lambda: server.reports)
             server.revoke(revoked.holder.serial)
             await until((tmp_path / "revoked").exists)
+            assert resource.prlimit(agent.pid, resource.RLIMIT_NOFILE) == (
+                8192,
+                8192,
+            )  # half-open connections have room
             no_connection = dict.fromkeys((method.name for method in METHODS), Code.UNAVAILABLE)
             for shown in (Anonymous((authority.certificate,)), foreign, expired):
                 async with to_agent(control, shown) as channel:
@@ -198,3 +206,18 @@ async def test_what_is_no_message(
         said = [record.getMessage() for record in caplog.records if "Unexpected" in record.getMessage()]
         assert sorted(said) == sorted(set(said)) and len(said) == len(METHODS)
         assert task.task_id in await tasks_of(agent)
+
+
+async def test_half_open_connections(start_agent: StartAgent, server: StandInServer) -> None:
+    """A thousand that connect and then say nothing, or half a greeting, slow down nobody else."""
+    async with start_agent() as agent:
+
+        async def ask() -> None:
+            await tasks_of(agent)
+
+        async def connect() -> None:
+            async with to_agent(agent.address, of_person(server.authority)) as channel:
+                assert await code_of(call(channel, CONTROL.methods_by_name["GetNode"], b"")) is Code.OK
+
+        for works in (ask, connect):
+            await disturb_nobody([int(agent.address.rpartition(":")[2])], works, works.__name__)

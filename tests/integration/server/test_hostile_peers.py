@@ -3,18 +3,17 @@
 import asyncio
 import os
 import re
-import resource
-import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import aiohttp
 import grpc
 import pytest
 from tests.fleet import of_machine, of_person, signed_days_ago, to_server
+from tests.half_open import disturb_nobody, half_open
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
 from tests.integration.server.test_members import joined
@@ -27,14 +26,14 @@ from scope_proto.scope.v1 import enrolment_pb2, session_pb2
 from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentStub
 from scope_server.identity import register
 from scope_server.identity.authority import Authority
-from scope_wire.endpoint import Endpoint
+from scope_wire.https import calling
+from scope_wire.identity import SERVER_NAME
 from scope_wire.join_token import JoinToken
-from scope_wire.keys import Anonymous, make_key, signing_request
+from scope_wire.keys import Anonymous, make_key, pem_of, signing_request
 
 StartServer = Callable[..., Any]
 Code = grpc.StatusCode
 METHODS = tuple(session_pb2.DESCRIPTOR.services_by_name["Session"].methods)
-HALF_OPEN = 1009
 PATIENCE_S = 60
 
 
@@ -180,35 +179,38 @@ async def test_a_stream_without_end(start_server: StartServer) -> None:
         started.cancel()
 
 
-@pytest.fixture
-def many_files() -> Iterator[None]:
-    """As many open files as half-open connections need, at both of their ends."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if before[1] < 8 * HALF_OPEN:
-        pytest.skip(f"needs {8 * HALF_OPEN} open files; raise the hard limit (ulimit -Hn)")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-@pytest.mark.usefixtures("many_files")
 async def test_half_open_connections(start_server: StartServer, tmp_path: Path) -> None:
-    """A thousand that connect and then say nothing, or half a greeting, keep no machine from joining and working."""
-    hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"  # the beginning of a ClientHello
-    async with start_server() as server:
-        with ExitStack() as opened:
-            for number in range(HALF_OPEN):
-                at = Endpoint.parse(server.enrol if number % 2 else server.ingest, "server")
-                half = opened.enter_context(socket.create_connection((at.host, at.port), PATIENCE_S))
-                if number % 3:
-                    half.sendall(hello)
-                await asyncio.sleep(0)
-            async with asyncio.timeout(PATIENCE_S):
-                member = await joined(server, tmp_path)
-            agent = StandInAgent("here", member.machine_id)
-            async with to_server(server.ingest, member.credentials) as channel, agent.attending(server, channel):
-                task = await server.start(node="here")
-                await until(lambda: server.task(task), lambda found: found["state"] == "running", PATIENCE_S)
+    """A thousand that connect and then say nothing, or half a greeting, keep no machine from joining, and slow down
+    nobody who is connected or connects: neither the starts of tasks nor the API, which has a port of its own."""
+    async with start_server(http="0.0.0.0:0") as server:
+        ports = [int(address.rpartition(":")[2]) for address in (server.enrol, server.ingest, server.http)]
+        member = await joined(server, tmp_path / "before")
+        agent = StandInAgent("here", member.machine_id)
+
+        async def start() -> None:
+            task = await server.start(node="here")
+            await until(lambda: server.task(task), lambda found: found["state"] == "running", PATIENCE_S)
+            await server.stop(task)
+
+        async def connect() -> None:
+            async with to_server(server.ingest, of_person(server.authority)) as channel:
+                assert await refused(channel, METHODS[0], b"") is Code.PERMISSION_DENIED
+
+        async def ask() -> None:
+            context = calling(pem_of(server.authority.certificate).decode())
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(
+                    f"https://127.0.0.1:{ports[2]}/api/v1/health", ssl=context, server_hostname=SERVER_NAME
+                ) as answer,
+            ):
+                assert answer.status == 200
+
+        async with to_server(server.ingest, member.credentials) as channel, agent.attending(server, channel):
+            for works in (start, connect, ask):
+                await disturb_nobody(ports, works, works.__name__)
+        async with half_open(ports), asyncio.timeout(PATIENCE_S):
+            await joined(server, tmp_path / "meanwhile")
 
 
 async def test_answers_to_a_return_are_of_use_to_the_key_only(start_server: StartServer) -> None:
