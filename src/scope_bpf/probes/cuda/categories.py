@@ -11,7 +11,7 @@ _PATTERNS = {
     "convolution": r"conv(?!ert)|im2col|winograd|fprop|dgrad|wgrad",
     "matmul": r"gemm|gemv|mul_?mat|mat_?mul|mmq|mmv|cutlass|cublas|nvjet|wmma|splitk",
     "norm": r"norm",
-    "copy": r"copy|cpy|convert|transpose|memset|fill|cast|quant|concat|get_rows|set_rows|gather|scatter|cat_",
+    "copy": r"copy|cpy|convert|transpose|memset|fill|(?<!b)cast|quant|concat|get_rows|set_rows|gather|scatter|cat_",
     "reduction": r"reduc|argmax|argsort|sort|cumsum|sum|scan|top_?k|_red_|_per_",
     "elementwise": r"elementwise|vectorized|pointwise|_poi_|add|mul|div|scale|gelu|relu|silu|tanh|sigmoid|nary|glu",
 }
