@@ -375,6 +375,7 @@ class JoinToken(TypedDict):
     valid: float
     uses: int
     labels: dict[str, str]
+    addresses: list[str]
 
 
 class StreamColumn(TypedDict):
@@ -580,6 +581,12 @@ class Registered(TypedDict):
     """The account is there; it can log in."""
 
     email: str
+
+
+class Registering(TypedDict):
+    """Who may make an account."""
+
+    who: Literal["invited", "anybody"]
 
 
 class Registration(TypedDict):
@@ -1434,7 +1441,7 @@ class Api(ABC):
         where: str | None = None,
         machine: str | None = None,
         task: str | None = None,
-        every: Literal["1s", "1m", "5m", "15m", "1h", "6h", "1d"] | None = None,
+        every: Literal["1s", "5s", "15s", "1m", "5m", "15m", "1h", "6h", "1d"] | None = None,
         by: str | None = None,
         cells: str | None = None,
         order: str | None = None,
@@ -1653,6 +1660,11 @@ class Api(ABC):
     def logout(self) -> Done:
         """Log out: the login's tokens are refused from now on."""
         answer: Done = self.post("auth", "logout")
+        return answer
+
+    def who_may_register(self) -> Registering:
+        """Whether an account needs an invitation from an admin."""
+        answer: Registering = self.get("auth", "register")
         return answer
 
     def register(self, body: Registration) -> Registered:

@@ -126,7 +126,7 @@ async def serve(
         members = Members(database, authority, timedelta(days=settings.grace))
         register = Register(database, authority, members, refusals or Refusals(), fleet.signals)
         endpoints: list[Endpoint] = []
-        answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise, settings.advertise_ports)
+        answers = Answers(authority, lambda: endpoints, settings.advertise, settings.advertise_ports)
         accounts = Accounts(
             database, authority.secret, fleet.limits, open_registration=settings.registration == ANYBODY
         )
@@ -142,8 +142,12 @@ async def serve(
             tables,
             await _sources(settings, conninfo, cleanup),
         )
-        api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register
-        api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, directory)
+        api[context.MEMBERS], api[context.REGISTER], api[context.ENROLMENTS] = members, register, answers
+        api[context.STATES], api[context.SESSIONS], api[context.DESIRED] = (
+            States(database),
+            sessions,
+            Desired(database, directory),
+        )
         api[context.BACKLOG], api[context.WRITERS], api[context.ANNOTATIONS] = backlog, writers, annotations
         retention = Retention(disk, settings.keep_days, layout=tables.layout)
         upkeep = Upkeep(conninfo, _jobs(retention, conninfo, tables, settings.keep_days), disk)

@@ -56,6 +56,7 @@ SCREENS = {
     "python": "/python?since=5m",
     "syscalls": "/syscalls?since=5m",
     "scheduling": "/scheduling?since=5m",
+    "losses": "/losses?since=5m",
     "traces": "/traces?with=exec",
     "account": "/users",
     "accounts": "/users?view=accounts",
@@ -403,7 +404,7 @@ def test_annotations_and_losses_are_on_charts(up: Up, browser: Browser) -> None:
     assert [screen["keys"] for screen in found] == [["not all was recorded", "annotations"]] * 2
     for screen in found:
         assert f"● {text}" in screen["told"]
-        assert f"⚠ {losses[0]['count']:,} ring_full (ring, " in screen["told"], (screen, losses)
+        assert f"⚠ {losses[0]['count']:,}: the agent was slower than the events" in screen["told"], (screen, losses)
 
 
 def _lost(up: Up) -> list[Any]:
@@ -422,6 +423,7 @@ def test_each_role(browser: Browser) -> None:
     people = [browser.person(role) for role in ("viewer", "operator", "admin")]
     none, viewer, operator, admin = browser.run("roles", people=people)
     assert (none["signIn"], none["start"], none["next"]) == (1, 0, "/users")
+    assert none["register"] == ["I was invited"]  # `scope up` lets nobody else register
     assert (viewer["signIn"], viewer["start"], operator["start"], admin["start"]) == (0, 0, 1, 1)
     assert "Audit log" in admin["buttons"]
     assert "Audit log" not in viewer["buttons"] + operator["buttons"]

@@ -11,6 +11,7 @@ export default async function ({ given, open, tell }) {
     await page.goto(`${given.base}/users`);
     await settled(page);
     const buttons = await page.locator(".screen > header button").allInnerTexts();
-    tell({ email: person.email ?? "", start, signIn, buttons, next: new URL(page.url()).searchParams.get("next") });
+    const register = await page.locator(".sign-in a").allInnerTexts();
+    tell({ email: person.email ?? "", start, signIn, buttons, register, next: new URL(page.url()).searchParams.get("next") });
   }
 }

@@ -50,6 +50,7 @@ const screens = [
   createRoute({ getParentRoute: () => inside, path: "/start", component: lazyRouteComponent(() => import("./tasks/start"), "Start") }),
   createRoute({ getParentRoute: () => inside, path: "/tasks", component: lazyRouteComponent(() => import("./tasks/tasks"), "Tasks") }),
   createRoute({ getParentRoute: () => inside, path: "/tasks/$task", component: lazyRouteComponent(() => import("./tasks/task"), "OneTask") }),
+  createRoute({ getParentRoute: () => inside, path: "/losses", component: lazyRouteComponent(() => import("./losses/losses"), "Losses") }),
   createRoute({ getParentRoute: () => inside, path: "/explore", component: lazyRouteComponent(() => import("./explore/streams"), "Streams") }),
   createRoute({ getParentRoute: () => inside, path: "/explore/$stream", component: lazyRouteComponent(() => import("./explore/explore"), "Explore") }),
   createRoute({ getParentRoute: () => inside, path: "/why", component: lazyRouteComponent(() => import("./why/why"), "Why") }),

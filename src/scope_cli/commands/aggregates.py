@@ -20,7 +20,9 @@ def register(subcommands: Any) -> None:
     parser.add_argument("stream", metavar="STREAM", help="such as syscall or llama_token; `scope probes` lists them")
     parser.add_argument("--by", metavar="A,B,...", help="columns to group by; `machine` is one")
     parser.add_argument("--cells", metavar="CELL,...", help="what to compute (default: count)")
-    parser.add_argument("--every", choices=("1s", "1m", "5m", "15m", "1h", "6h", "1d"), help="a line for each step")
+    parser.add_argument(
+        "--every", choices=("1s", "5s", "15s", "1m", "5m", "15m", "1h", "6h", "1d"), help="a line for each step"
+    )
     parser.add_argument("--order", metavar="CELL", help="the cell that ranks the groups")
     parser.add_argument("--top", type=int, metavar="N", help="how many groups (default: 10)")
     window.add_window(parser)

@@ -31,7 +31,11 @@ def register(subcommands: Any) -> None:
     )
     parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending, else ndjson")
     window.add_filter(parser, "ret < 0")
-    parser.add_argument("--node", metavar="NODE", help="only rows of this machine: its hostname or id")
+    parser.add_argument(
+        "--node",
+        metavar="NODE",
+        help="only rows of this machine: its hostname or id; with --perfetto also several, separated by commas",
+    )
     parser.add_argument("--task", metavar="ID", help="only rows that this task recorded")
     parser.add_argument(
         "--since", metavar="TIME", type=moment, help="only rows from this time on: -5m, or 2026-01-31T12:00:00Z"

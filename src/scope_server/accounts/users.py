@@ -30,11 +30,14 @@ class Users:
 
     Args:
         open_registration: whether anybody may register, as a viewer.
+
+    Attributes:
+        is_open: the same.
     """
 
     def __init__(self, database: Database, passwords: Passwords, *, open_registration: bool) -> None:
         self._database, self._passwords = database, passwords
-        self._open = open_registration
+        self.is_open = open_registration
 
     async def all(self) -> list[dict[str, Any]]:
         """All accounts, with when they were last active; without their passwords."""
@@ -82,7 +85,7 @@ class Users:
         async with self._database.connection() as connection, connection.transaction():
             invited = {"digest": secret.digest(invitation), "email": email}
             found = await (await connection.execute(queries()["use_invitation"], invited)).fetchone()
-            if found is None and (invitation or not self._open):
+            if found is None and (invitation or not self.is_open):
                 raise NotAuthenticated("registering needs an invitation for this email; an admin makes it")
             role = Role(found["role"]) if found else Role.VIEWER
             if await self._add(connection, email, hashed, role) is None:

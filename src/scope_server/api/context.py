@@ -9,6 +9,7 @@ from scope_server.api.openapi import Described
 from scope_server.api.routing.latencies import Latencies
 from scope_server.exports.exports import Exports
 from scope_server.fleet import Fleet
+from scope_server.identity.answer import Answers
 from scope_server.identity.members import Members
 from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
@@ -34,6 +35,7 @@ HUB = web.AppKey("hub", Hub)
 STATES = web.AppKey("states", States)
 MEMBERS = web.AppKey("members", Members)
 REGISTER = web.AppKey("register", Register)
+ENROLMENTS = web.AppKey("enrolments", Answers)
 SESSIONS = web.AppKey("sessions", Sessions)
 DESIRED = web.AppKey("desired", Desired)
 BACKLOG = web.AppKey("backlog", Backlog)

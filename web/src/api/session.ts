@@ -33,6 +33,14 @@ export async function signOut(): Promise<void> {
   await data(api.POST("/api/v1/auth/logout", {}));
 }
 
+/** Whether an account needs an invitation. */
+export const registering = queryOptions({
+  queryKey: ["registering"],
+  queryFn: async ({ signal }) => (await data(api.GET("/api/v1/auth/register", { signal }))).who,
+  staleTime: Infinity,
+  retry: false,
+});
+
 export async function register(email: string, password: string, invitation: string): Promise<void> {
   await data(api.POST("/api/v1/auth/register", { body: { email, password, invitation } }));
 }

@@ -9,6 +9,7 @@ import { FlamePicture } from "../flames/picture";
 import { useAsked } from "../parts/asked";
 import { filterOf } from "../parts/grammar";
 import { also } from "../parts/complete";
+import { Cut } from "../parts/cut";
 import { cell, clock, count, quantity, share } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Partial, Shown } from "../parts/states";
@@ -20,7 +21,8 @@ import { Sampled } from "./sampled";
 type Comparison = components["schemas"]["Difference"];
 type ColumnDifference = Comparison["columns"][number];
 
-const SHOWN = 6;
+const SHOWN = 6; // columns
+const VALUES = 5; // of a column
 
 /** What differs in the brushed part from the rest of the window: columns with their shares, then stacks. */
 export function Brushed({ stream, selection }: { stream: Stream; selection: Selection }) {
@@ -128,43 +130,47 @@ function DifferenceCard({ difference, stream }: { difference: ColumnDifference; 
       <p className="soft clip" title={difference.meaning}>
         {difference.meaning}
       </p>
-      <table className="plain">
-        <thead>
-          <tr>
-            <th />
-            <th className="number">{t`inside`}</th>
-            <th className="number">{t`outside`}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {numbers
-            ? (["p50", "p90", "p99"] as const).map((name) => (
-                <tr key={name}>
-                  <td>{name}</td>
-                  <td className="number">{told(numbers.inside[name])}</td>
-                  <td className="number">{told(numbers.outside[name])}</td>
-                </tr>
-              ))
-            : difference.values.slice(0, 5).map(({ value, inside, outside }) => (
-                <tr key={String(value)}>
-                  <td className="difference-value">
-                    <span className="difference-bar" style={{ width: `${inside * 100}%` }} aria-hidden="true" />
-                    <button
-                      type="button"
-                      className="quiet clip"
-                      title={t`Show only these rows`}
-                      disabled={!column}
-                      onClick={() => column && change({ where: also(filterOf(search, stream), column, value) })}
-                    >
-                      {cell(value)}
-                    </button>
-                  </td>
-                  <td className="number">{share(inside)}</td>
-                  <td className="number">{share(outside)}</td>
-                </tr>
-              ))}
-        </tbody>
-      </table>
+      <Cut all={difference.values} first={VALUES}>
+        {(values) => (
+          <table className="plain">
+            <thead>
+              <tr>
+                <th />
+                <th className="number">{t`inside`}</th>
+                <th className="number">{t`outside`}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {numbers
+                ? (["p50", "p90", "p99"] as const).map((name) => (
+                    <tr key={name}>
+                      <td>{name}</td>
+                      <td className="number">{told(numbers.inside[name])}</td>
+                      <td className="number">{told(numbers.outside[name])}</td>
+                    </tr>
+                  ))
+                : values.map(({ value, inside, outside }) => (
+                    <tr key={String(value)}>
+                      <td className="difference-value">
+                        <span className="difference-bar" style={{ width: `${inside * 100}%` }} aria-hidden="true" />
+                        <button
+                          type="button"
+                          className="quiet clip"
+                          title={t`Show only these rows`}
+                          disabled={!column}
+                          onClick={() => column && change({ where: also(filterOf(search, stream), column, value) })}
+                        >
+                          {cell(value)}
+                        </button>
+                      </td>
+                      <td className="number">{share(inside)}</td>
+                      <td className="number">{share(outside)}</td>
+                    </tr>
+                  ))}
+            </tbody>
+          </table>
+        )}
+      </Cut>
     </article>
   );
 }

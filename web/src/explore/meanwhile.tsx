@@ -57,7 +57,8 @@ export function Meanwhile({ selection }: { selection: Selection }) {
             </Empty>
           ) : (
             <Table<Ran>
-              rows={all.slice(0, SHOWN)}
+              rows={all}
+              first={SHOWN}
               keyOf={(one) => one.pid}
               fields={[
                 { name: t`Program`, className: "break", show: (one) => visible(one.comm) },

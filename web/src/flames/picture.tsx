@@ -38,7 +38,7 @@ export function FlamePicture({ stream, query, cacheKey, difference = false, live
   const frames = answer.data;
   const shown = useMemo(() => frames && (of !== undefined ? inverted(frames, of) : turned ? inverted(frames) : frames), [frames, turned, of]);
   const callees = useMemo(() => (frames && of !== undefined ? below(frames, of) : undefined), [frames, of]);
-  const top = useMemo(() => (frames ? functions(frames).slice(0, TOP) : []), [frames]);
+  const top = useMemo(() => (frames ? functions(frames) : []), [frames]);
   return (
     <Shown of={answer} height={420}>
       {(whole) =>
@@ -72,6 +72,7 @@ export function FlamePicture({ stream, query, cacheKey, difference = false, live
             {!difference && (
               <Table
                 rows={top}
+                first={TOP}
                 keyOf={(one) => one.label}
                 fields={[
                   {

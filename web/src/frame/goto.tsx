@@ -3,7 +3,7 @@ import { lazy, Suspense, useEffect, useState } from "react";
 
 const Places = lazy(() => import("./places"));
 
-/** Ctrl-K: any screen, stream or machine by its name. */
+/** Ctrl-K: any screen, stream, machine, task, template or process by its name. */
 export function GoTo() {
   const { t } = useLingui();
   const [open, setOpen] = useState(false);

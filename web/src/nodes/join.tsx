@@ -2,8 +2,11 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { useMutation } from "@tanstack/react-query";
 
 import { api, data } from "../api/client";
+import type { components } from "../api/schema";
 import { Command } from "../parts/command";
 import { Failed } from "../parts/states";
+
+type Token = components["schemas"]["JoinToken"];
 
 /** Makes a token, and shows the command with which a machine joins. */
 export function Join() {
@@ -19,7 +22,7 @@ export function Join() {
           <p>
             <Trans>On the new machine, as root, within an hour; the token is shown only now:</Trans>
           </p>
-          <Command text={joining(made.data.token)} />
+          <Command text={joining(made.data)} />
         </>
       ) : (
         <button type="button" className="primary" disabled={made.isPending} onClick={() => made.mutate()}>
@@ -31,7 +34,8 @@ export function Join() {
   );
 }
 
-// The port is the default of the setting `enrol`.
-function joining(token: string): string {
-  return `SCOPE_JOIN_TOKEN=${token} scope agentd --join ${location.hostname}:8474`;
+/** A server that admits no machines itself knows no address: another one of its fleet does. */
+function joining({ token, addresses: [address = ":PORT"] }: Token): string {
+  const at = address.startsWith(":") ? location.hostname + address : address;
+  return `SCOPE_JOIN_TOKEN=${token} scope agentd --join ${at}`;
 }

@@ -15,11 +15,10 @@ import "./nodes.css";
 import { Report } from "./report";
 import { SystemCharts } from "./systemcharts";
 
-const [PROCESSES, TASKS] = [30, 12]; // that are shown at most
+const [PROCESSES, TASKS] = [30, 12]; // that are shown at first
 
 /** One machine: what it is, what runs, what is recorded, and what its kernel allows. */
 export function OneNode() {
-  const { t } = useLingui();
   const { node: id } = useParams({ from: "/inside/nodes/$node" });
   const found = useQuery({ ...nodes, select: (all) => all.find((one) => one.machine_id === id) ?? null });
   const tasks = useQuery({ ...allTasks, select: (all) => all.filter((task) => task.node === id) });
@@ -55,14 +54,7 @@ export function OneNode() {
                 <h2>
                   <Trans>Tasks</Trans>
                 </h2>
-                <Shown of={tasks}>
-                  {(all) => (
-                    <>
-                      <TaskTable tasks={all.slice(0, TASKS)} />
-                      {all.length > TASKS && <p className="soft">{t`${all.length - TASKS} hidden`}</p>}
-                    </>
-                  )}
-                </Shown>
+                <Shown of={tasks}>{(all) => <TaskTable tasks={all} first={TASKS} />}</Shown>
               </section>
               <Report node={node.machine_id} />
             </>

@@ -28,7 +28,7 @@ export function Devices() {
                 name: `${device.hostname} ${device.name} ${device.device}`,
                 value: device.gpu_percent ?? 0,
                 told: `${device.gpu_percent ?? "?"} % · ${bytes(device.memory_used_bytes ?? 0)}`,
-                link: (name) => <Link to="/gpu">{name}</Link>,
+                link: (told) => <Link to="/gpu">{told}</Link>,
               }))}
             />
           )

@@ -7,6 +7,7 @@ import { api, data } from "../api/client";
 import { nodes } from "../nodes/nodes.api";
 import { bytes, count, since } from "../parts/format";
 import { useLosses } from "../parts/losses";
+import type { Search } from "../parts/search";
 import { activeTasks } from "../tasks/tasks.api";
 
 const storage = {
@@ -35,7 +36,7 @@ export function Facts() {
         {running ?? "…"}
         <small> / {tasks.data?.length ?? "…"}</small>
       </Fact>
-      <Fact name={<Trans>Lost in this window</Trans>} to="/tasks" wrong={losses.length > 0}>
+      <Fact name={<Trans>Lost in this window</Trans>} to="/losses" wrong={losses.length > 0}>
         {more && "≥ "}
         {count(lost)}
         {gaps > 0 && (
@@ -45,7 +46,7 @@ export function Facts() {
           </small>
         )}
       </Fact>
-      <Fact name={<Trans>Storage</Trans>} to="/users" wrong={Boolean(stored.data?.problem)}>
+      <Fact name={<Trans>Storage</Trans>} to="/users" search={{ view: "storage" }} wrong={Boolean(stored.data?.problem)}>
         {stored.data ? bytes(stored.data.bytes ?? 0) : "…"}
         <small> / {stored.data ? bytes(stored.data.limit_bytes) : "…"}</small>
       </Fact>
@@ -57,12 +58,20 @@ export function Facts() {
   );
 }
 
-function Fact({ name, to, wrong = false, children }: { name: ReactNode; to: string; wrong?: boolean; children: ReactNode }) {
+interface FactProps {
+  name: ReactNode;
+  to: string;
+  search?: Search;
+  wrong?: boolean;
+  children: ReactNode;
+}
+
+function Fact({ name, to, search, wrong = false, children }: FactProps) {
   return (
     <div className="card fact">
       <dt>{name}</dt>
       <dd>
-        <Link to={to} className={wrong ? "warn" : ""}>
+        <Link to={to} search={search} className={wrong ? "warn" : ""}>
           {children}
         </Link>
       </dd>

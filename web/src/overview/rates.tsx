@@ -14,6 +14,11 @@ import { seconds, step, timesOf } from "../parts/times";
 import { activeTasks } from "../tasks/tasks.api";
 
 const MOST = 8; // streams with a line
+const ofStream = (stream: string) => (
+  <Link to="/explore/$stream" params={{ stream }}>
+    {stream}
+  </Link>
+);
 
 /** Events a second of what is recorded now. */
 export function Rates() {
@@ -55,7 +60,7 @@ export function Rates() {
         <Chart
           label={t`Events a second by stream`}
           times={times}
-          lines={lines.length ? lines : [{ label: "…", values: [] }]}
+          lines={lines.length ? lines.map((line) => ({ ...line, link: ofStream })) : [{ label: "…", values: [] }]}
           marks={marks}
           format={count}
           since={since.getTime() / 1000}

@@ -7,7 +7,8 @@ export interface Bar {
   name: string;
   value: number;
   told: string;
-  link?: (name: ReactNode) => ReactNode;
+  /** Around name and number: where they come from. */
+  link?: (told: ReactNode) => ReactNode;
 }
 
 /** A ranking: name, bar, number. */
@@ -18,12 +19,20 @@ export function Bars({ bars }: { bars: Bar[] }) {
       {bars.map((bar) => (
         <li key={bar.name}>
           <span className="bar-fill" style={{ width: `${(bar.value / most) * 100}%` }} aria-hidden="true" />
-          <span className="bar-name clip" title={visible(bar.name)}>
-            {bar.link ? bar.link(visible(bar.name)) : visible(bar.name)}
-          </span>
-          <span className="number">{bar.told}</span>
+          {bar.link ? bar.link(<Told bar={bar} />) : <Told bar={bar} />}
         </li>
       ))}
     </ul>
+  );
+}
+
+function Told({ bar: { name, told } }: { bar: Bar }) {
+  return (
+    <>
+      <span className="bar-name clip" title={visible(name)}>
+        {visible(name)}
+      </span>
+      <span className="number">{told}</span>
+    </>
   );
 }

@@ -1,5 +1,5 @@
 import { useLingui } from "@lingui/react/macro";
-import { useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
@@ -12,6 +12,8 @@ import { drawMarks, type Mark, textsAt } from "./marks";
 export interface Line {
   label: string;
   values: (number | null | undefined)[];
+  /** Around its name in the legend: where it comes from. */
+  link?: (label: string) => ReactNode;
 }
 
 interface Props {
@@ -32,6 +34,7 @@ interface Props {
 }
 
 const NO_MARKS: Mark[] = [];
+const TOLD = 12; // lines under the pointer
 const NEAR_PX = 4; // of a mark, at which its text is shown
 
 /** Lines over time, with losses and annotations where they happened. */
@@ -75,13 +78,18 @@ export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, st
         {lines.map((line, number) => (
           <span key={line.label} className="clip">
             <i style={{ background: `var(--${series(number)})` }} />
-            {line.label}
+            {line.link ? line.link(line.label) : line.label}
           </span>
         ))}
         <MarkLegend marks={marks} />
       </figcaption>
     </figure>
   );
+}
+
+/** Whether minutes would not tell the marks of an axis apart. */
+function isNear([first = 0, second = 60]: number[]): boolean {
+  return second - first < 60;
 }
 
 interface Given {
@@ -113,7 +121,7 @@ function options(names: string[], width: number, height: number, stacked: boolea
       y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] },
     },
     axes: [
-      { ...axis, values: (_, splits) => splits.map((at) => clock(new Date(at * 1000), false)), size: 28 },
+      { ...axis, values: (_, splits) => splits.map((at) => clock(new Date(at * 1000), isNear(splits))), size: 28 },
       { ...axis, values: (_, splits) => splits.map((value) => given.current.format(value)), size: 72 },
     ],
     series: [
@@ -169,7 +177,8 @@ function tooltip(names: string[], given: { current: Given }): uPlot.Plugin {
         const under = plot.posToVal(left, "x");
         const near = plot.posToVal(left + NEAR_PX, "x") - under;
         told.push(...textsAt(given.current.marks, under, near));
-        box.textContent = told.slice(0, 12).join("\n");
+        const hidden = told.length - TOLD;
+        box.textContent = (hidden > 0 ? [...told.slice(0, TOLD - 1), `… +${hidden + 1}`] : told).join("\n");
         const flips = left > plot.over.clientWidth / 2;
         box.style.left = flips ? "" : `${left + 12}px`;
         box.style.right = flips ? `${plot.over.clientWidth - left + 12}px` : "";

@@ -1,3 +1,4 @@
+import { useLingui } from "@lingui/react";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 
@@ -6,6 +7,7 @@ import type { Loss } from "../api/answers";
 import { api, data } from "../api/client";
 import { colour } from "./colours";
 import { visible } from "./format";
+import { causeOf } from "./lossreasons";
 import { useLosses } from "./losses";
 import { useAddress } from "./search";
 import { asked, isLive, readSelection } from "./times";
@@ -28,6 +30,7 @@ const LEAST_PX = 2;
  * machine, or those of the page.
  */
 export function useMarks(stream?: string, machine?: string): Mark[] {
+  const { i18n } = useLingui();
   const [search] = useAddress();
   const of = machine ?? search.machine;
   const { losses } = useLosses(stream, of);
@@ -38,19 +41,22 @@ export function useMarks(stream?: string, machine?: string): Mark[] {
     refetchInterval: isLive(search) && 10_000,
     placeholderData: (before) => before,
   }).data;
-  return useMemo(() => [...selected(brushed), ...losses.map(ofLoss), ...(notes ?? []).map(ofNote)], [brushed, losses, notes]);
+  return useMemo(
+    () => [...selected(brushed), ...losses.map((loss) => ofLoss(loss, causeOf(i18n, loss))), ...(notes ?? []).map(ofNote)],
+    [brushed, losses, notes, i18n],
+  );
 }
 
 function seconds(time: string): number {
   return new Date(time).getTime() / 1000;
 }
 
-function ofLoss(loss: Loss): Mark {
-  const lost = loss.count === null ? "" : loss.count.toLocaleString("en");
+function ofLoss(loss: Loss, cause: string): Mark {
+  const lost = loss.count === null ? "" : `${loss.count.toLocaleString("en")}: `;
   return {
     since: seconds(loss.since),
     until: loss.until ? seconds(loss.until) : Date.now() / 1000,
-    text: visible(`⚠ ${lost} ${loss.reason} (${loss.place}, ${loss.hostname})`),
+    text: visible(`⚠ ${lost}${cause} (${loss.hostname})`),
     kind: "loss",
   };
 }

@@ -8,6 +8,8 @@ export interface Search {
   /** Its end, as ISO 8601; none: now. */
   until?: string;
   machine?: string;
+  /** Several, by their ids, for a trace. */
+  machines?: string;
   /** Instead of one machine: those with these labels, such as `env=prod,zone=a`. */
   labels?: string;
   task?: string;
@@ -36,7 +38,7 @@ export interface Search {
 }
 
 const NAMES: (keyof Search)[] = [
-  "since", "until", "machine", "labels", "task", "group", "where", "brushed", "only", "view", "columns", "by", "column", "find",
+  "since", "until", "machine", "machines", "labels", "task", "group", "where", "brushed", "only", "view", "columns", "by", "column", "find",
   "zoom", "pid", "start", "probe", "template", "next", "invitation", "with",
 ]; // prettier-ignore
 

@@ -9,6 +9,8 @@ import { filterOf } from "./grammar";
 import { useTotals } from "./series";
 import { Empty, Shown } from "./states";
 
+const SHOWN = 10;
+
 interface Props {
   title: string;
   stream: string;
@@ -23,7 +25,7 @@ export function Top({ title, stream: name, by, cell, where }: Props) {
   const stream = useStream(name);
   const shown = cell ?? (stream ? usualCell(stream) : "count");
   const told = toldCell(shown, stream);
-  const totals = useTotals({ stream: name, by: [by], cells: [shown], where, card: title }, stream !== undefined);
+  const totals = useTotals({ stream: name, by: [by], cells: [shown], where, top: SHOWN + 1, card: title }, stream !== undefined);
   const column = stream?.columns.find((one) => one.name === by);
   const failed = cell === "failed";
   return (
@@ -41,21 +43,28 @@ export function Top({ title, stream: name, by, cell, where }: Props) {
               )}
             </Empty>
           ) : (
-            <Bars
-              bars={ranked.map((group) => {
-                const value = group.values[shown] ?? 0;
-                return {
-                  name: String(group.key[by] ?? "–"),
-                  value,
-                  told: told(value),
-                  link: (told) => (
-                    <Link to="/explore/$stream" params={{ stream: name }} search={(before) => ({ ...before, where: column && also(both(filterOf(before, stream), failed ? stream?.failed : where), column, group.key[by]) })}>
-                      {told}
-                    </Link>
-                  ),
-                };
-              })}
-            />
+            <>
+              <Bars
+                bars={ranked.slice(0, SHOWN).map((group) => {
+                  const value = group.values[shown] ?? 0;
+                  return {
+                    name: String(group.key[by] ?? "–"),
+                    value,
+                    told: told(value),
+                    link: (told) => (
+                      <Link to="/explore/$stream" params={{ stream: name }} search={(before) => ({ ...before, where: column && also(both(filterOf(before, stream), failed ? stream?.failed : where), column, group.key[by]) })}>
+                        {told}
+                      </Link>
+                    ),
+                  };
+                })}
+              />
+              {ranked.length > SHOWN && (
+                <Link to="/explore/$stream" params={{ stream: name }} search={(before) => ({ ...before, view: "groups", by, where: both(filterOf(before, stream), failed ? stream?.failed : where) })} className="soft">
+                  <Trans>More are hidden: show all groups</Trans>
+                </Link>
+              )}
+            </>
           );
         }}
       </Shown>

@@ -21,7 +21,6 @@ interface Props {
 /** Processes, indented below their parents; each line has its life in the window as a bar. */
 export function Tree({ answer, tree, closed, onToggle, most = SHOWN }: Props) {
   const { t } = useLingui();
-  const hidden = tree.length - most;
   const name = ({ process, key, depth, below }: Placed) => (
     <span className="branch" style={{ paddingInlineStart: depth * 14 }}>
       {below > 0 ? (
@@ -40,26 +39,20 @@ export function Tree({ answer, tree, closed, onToggle, most = SHOWN }: Props) {
     </span>
   );
   return (
-    <>
-      <Table
-        rows={tree.slice(0, most)}
-        keyOf={(one) => one.key}
-        fields={[
-          { name: t`Program`, className: "process", show: name },
-          { name: t`pid`, number: true, show: ({ process }) => process.pid },
-          { name: t`Started`, number: true, show: ({ process }) => (process.started ? <time title={moment(process.started)}>{begun(process.started, answer)}</time> : "–") },
-          { name: t`Ended`, show: ({ process }) => <End process={process} /> },
-          { name: t`Life`, className: "life", show: ({ process }) => <Life process={process} answer={answer} /> },
-          { name: t`on a CPU`, number: true, show: ({ process }) => (process.on_cpu_ns === null ? "–" : duration(process.on_cpu_ns)) },
-          { name: t`waiting for one`, number: true, show: ({ process }) => (process.run_queue_ns === null ? "–" : duration(process.run_queue_ns)) },
-        ]}
-      />
-      {hidden > 0 && (
-        <p className="soft">
-          <Trans>{hidden} hidden</Trans>
-        </p>
-      )}
-    </>
+    <Table
+      rows={tree}
+      first={most}
+      keyOf={(one) => one.key}
+      fields={[
+        { name: t`Program`, className: "process", show: name },
+        { name: t`pid`, number: true, show: ({ process }) => process.pid },
+        { name: t`Started`, number: true, show: ({ process }) => (process.started ? <time title={moment(process.started)}>{begun(process.started, answer)}</time> : "–") },
+        { name: t`Ended`, show: ({ process }) => <End process={process} /> },
+        { name: t`Life`, className: "life", show: ({ process }) => <Life process={process} answer={answer} /> },
+        { name: t`on a CPU`, number: true, show: ({ process }) => (process.on_cpu_ns === null ? "–" : duration(process.on_cpu_ns)) },
+        { name: t`waiting for one`, number: true, show: ({ process }) => (process.run_queue_ns === null ? "–" : duration(process.run_queue_ns)) },
+      ]}
+    />
   );
 }
 

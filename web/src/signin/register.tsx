@@ -1,8 +1,9 @@
 import { Trans, useLingui } from "@lingui/react/macro";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 
-import { register } from "../api/session";
+import { register, registering } from "../api/session";
 import { useAddress } from "../parts/search";
 import "./signin.css";
 
@@ -11,6 +12,7 @@ export function Register() {
   const { t } = useLingui();
   const [search] = useAddress();
   const navigate = useNavigate();
+  const who = useQuery(registering).data;
   const [wrong, setWrong] = useState("");
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -29,8 +31,8 @@ export function Register() {
         <h1>
           <Trans>Make an account</Trans>
         </h1>
-        <label htmlFor="invitation">{t`Invitation`}</label>
-        <input id="invitation" name="invitation" defaultValue={search.invitation} autoComplete="off" />
+        <label htmlFor="invitation">{who === "anybody" ? t`Invitation, if you have one` : t`Invitation`}</label>
+        <input id="invitation" name="invitation" defaultValue={search.invitation} autoComplete="off" required={who === "invited"} />
         <label htmlFor="email">{t`Email`}</label>
         <input id="email" name="email" type="email" autoComplete="username" required />
         <label htmlFor="password">{t`Password, 12 characters or more`}</label>

@@ -1,9 +1,9 @@
 import { Trans, useLingui } from "@lingui/react/macro";
-import { useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useRouter } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 
-import { me, signIn } from "../api/session";
+import { me, registering, signIn } from "../api/session";
 import { useAddress } from "../parts/search";
 import { within } from "./next";
 import "./signin.css";
@@ -13,6 +13,7 @@ export function SignIn() {
   const [search] = useAddress();
   const [wrong, setWrong] = useState("");
   const [busy, setBusy] = useState(false);
+  const who = useQuery(registering).data;
   const queries = useQueryClient();
   const router = useRouter();
   const submit = async (event: FormEvent<HTMLFormElement>) => {
@@ -49,7 +50,7 @@ export function SignIn() {
           <Trans>Sign in</Trans>
         </button>
         <Link to="/register" className="soft">
-          <Trans>I was invited</Trans>
+          {who === "anybody" ? <Trans>Make an account</Trans> : <Trans>I was invited</Trans>}
         </Link>
       </form>
     </main>

@@ -1,8 +1,9 @@
-import { Trans } from "@lingui/react/macro";
+import { Trans, useLingui } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 
 import type { Task } from "../api/answers";
 import { count } from "../parts/format";
+import { causeOf, remedyOf } from "../parts/lossreasons";
 
 type Books = Task["streams"][number];
 
@@ -12,6 +13,7 @@ export function lostOf(books: Books): number {
 
 /** A stream's account, in words: what happened is stored, left out by the filter, lost or on its way. */
 export function BooksInWords({ books }: { books: Books }) {
+  const { i18n } = useLingui();
   const lost = lostOf(books);
   return (
     <div className="books">
@@ -53,8 +55,9 @@ export function BooksInWords({ books }: { books: Books }) {
           {books.lost.map((loss) => (
             <li key={`${loss.place} ${loss.reason}`}>
               <Trans>
-                {count(loss.count ?? 0)} lost at {loss.place}: {loss.reason}
-              </Trans>
+                {count(loss.count ?? 0)} lost: {causeOf(i18n, loss)}.
+              </Trans>{" "}
+              {remedyOf(i18n, loss)} <code className="soft">{`${loss.place}/${loss.reason}`}</code>
             </li>
           ))}
         </ul>

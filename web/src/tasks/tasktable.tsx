@@ -36,7 +36,7 @@ export function targetOf(task: Pick<Task, "target">): string {
     .join(", ");
 }
 
-export function TaskTable({ tasks, withNode = false }: { tasks: Task[]; withNode?: boolean }) {
+export function TaskTable({ tasks, withNode = false, first }: { tasks: Task[]; withNode?: boolean; first?: number }) {
   const { t } = useLingui();
   if (tasks.length === 0) {
     return (
@@ -51,6 +51,7 @@ export function TaskTable({ tasks, withNode = false }: { tasks: Task[]; withNode
   return (
     <Table
       rows={tasks}
+      first={first}
       keyOf={(task) => task.task_id}
       fields={[
         {

@@ -5,16 +5,18 @@ import { useState } from "react";
 import { streams } from "../api/catalogue";
 import { address, bytes } from "../api/client";
 import { useCards } from "../parts/cards";
-import { clock, moment } from "../parts/format";
+import { clock, moment, visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Failed, Shown } from "../parts/states";
 import { askedPart } from "../parts/times";
+import { nodes } from "../nodes/nodes.api";
 import { allTasks } from "../tasks/tasks.api";
-import { Command, quoted } from "../parts/command";
+import { commandOf } from "./command";
+import { Command } from "../parts/command";
 import { handOver, open } from "./perfetto";
 import "./traces.css";
 
-/** Chooses streams, a machine and a window, and hands the trace to Perfetto. */
+/** Chooses streams, machines and a window, and hands the trace to Perfetto. */
 export function Traces() {
   const { t } = useLingui();
   const [search, change] = useAddress();
@@ -24,12 +26,18 @@ export function Traces() {
   const [state, setState] = useState<"" | "fetching" | "waiting" | "done">("");
   const [error, setError] = useState<unknown>();
   const chosen = search.with?.split(",").filter(Boolean) ?? [];
-  const query = { ...askedPart(search), machine: search.machine, task: search.task, streams: chosen.join(",") };
+  const known = useQuery(nodes).data ?? [];
+  const machines = search.machine ? [] : (search.machines?.split(",").filter(Boolean) ?? []);
+  const query = { ...askedPart(search), machine: machines.join(",") || search.machine, task: search.task, streams: chosen.join(",") };
   const { since, until } = query;
   useCards([{ name: t`Traces`, lacks: [] }]);
   const toggle = (name: string) => {
     const next = chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name];
     change({ with: next.join(",") || undefined }, true);
+  };
+  const toggleMachine = (id: string) => {
+    const next = machines.includes(id) ? machines.filter((one) => one !== id) : [...machines, id];
+    change({ machines: next.join(",") || undefined }, true);
   };
   const perfetto = async () => {
     const tab = open(); // at once: later, a browser takes it for a pop-up
@@ -77,6 +85,28 @@ export function Traces() {
           )}
         </Shown>
       </section>
+      {!search.machine && known.length > 1 && (
+        <section className="card">
+          <h2>
+            <Trans>Machines</Trans>
+          </h2>
+          <div className="trace-streams">
+            {known.map((node) => (
+              <label key={node.machine_id}>
+                <input type="checkbox" checked={machines.includes(node.machine_id)} onChange={() => toggleMachine(node.machine_id)} />
+                <span>
+                  <b>{visible(node.hostname)}</b> <span className="soft mono">{node.machine_id.slice(0, 8)}</span>
+                </span>
+              </label>
+            ))}
+          </div>
+          {machines.length === 0 && (
+            <p className="soft">
+              <Trans>None is chosen: the trace has all.</Trans>
+            </p>
+          )}
+        </section>
+      )}
       <section className="card row">
         <button type="button" className="primary" disabled={!chosen.length || busy} onClick={() => void perfetto()}>
           <Trans>Open in Perfetto</Trans>
@@ -96,7 +126,7 @@ export function Traces() {
       <p className="soft">
         <Trans>The trace goes from this page to the other tab, and is not uploaded. The same on the command line:</Trans>
       </p>
-      <Command text={["scope", "export", ...chosen, "--perfetto", "scope.pftrace", "--since", query.since, "--until", query.until].map(quoted).join(" ")} />
+      <Command text={commandOf(chosen, query)} />
       {Boolean(error) && <Failed error={error} again={() => void perfetto()} />}
     </div>
   );

@@ -29,7 +29,8 @@ export function Choose({ onChoose }: { onChoose: (chosen: Process) => void }) {
           if (all.length === 0) return <Empty title={<Trans>The scheduler is not recorded here</Trans>} />;
           return (
             <Table
-              rows={shown.slice(0, SHOWN)}
+              rows={shown}
+              first={SHOWN}
               keyOf={(one) => `${one.hostname} ${one.pid} ${one.start}`}
               fields={[
                 {

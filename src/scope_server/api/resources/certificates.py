@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from scope_server.accounts.caller import Role
-from scope_server.api.context import MEMBERS, REGISTER
+from scope_server.api.context import ENROLMENTS, MEMBERS, REGISTER
 from scope_server.api.resources.members import Labels
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.input import quoted
@@ -56,6 +56,9 @@ class JoinToken(Answer):
     valid: float
     uses: int
     labels: Names
+    addresses: list[str] = Field(
+        description="where machines join, for `scope agentd --join`; `:PORT`: at this server's host; empty: not here"
+    )
 
 
 class Certificate(Answer):
@@ -110,7 +113,8 @@ class Revoked(Answer):
 async def make_join_token(call: Call, body: TokenWish) -> JoinToken:
     """Make a token with which machines join."""
     token = await call[MEMBERS].make_token(timedelta(seconds=body.valid), body.uses, body.labels)
-    return JoinToken(token=str(token), valid=body.valid, uses=body.uses, labels=body.labels)
+    addresses = call[ENROLMENTS].enrolments()
+    return JoinToken(token=str(token), valid=body.valid, uses=body.uses, labels=body.labels, addresses=addresses)
 
 
 @ROUTES.get(f"{PREFIX}/certificates", Role.ADMIN)

@@ -1,5 +1,7 @@
 """Logging in and out, and registering."""
 
+from typing import Literal
+
 from pydantic import Field, SecretStr
 
 from scope_server.accounts import csrf
@@ -59,6 +61,12 @@ class Registered(Answer):
     email: str
 
 
+class Registering(Answer):
+    """Who may make an account."""
+
+    who: Literal["invited", "anybody"]
+
+
 class Me(Answer):
     """Who calls."""
 
@@ -112,6 +120,12 @@ async def logout(call: Call) -> Done:
     if _cookies(call).access_in(call.cookies):
         call.puts.append(_cookies(call).forgotten())
     return Done()
+
+
+@ROUTES.get(f"{PREFIX}/auth/register", None)
+async def who_may_register(call: Call) -> Registering:
+    """Whether an account needs an invitation from an admin."""
+    return Registering(who="anybody" if call[ACCOUNTS].users.is_open else "invited")
 
 
 @ROUTES.post(f"{PREFIX}/auth/register", None, audited="user.register", rate=_TRIES, status=201)

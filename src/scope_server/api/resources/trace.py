@@ -17,7 +17,7 @@ from scope_server.api.resources.losses import LossInTime, losses_of
 from scope_server.api.resources.machines import machines_named
 from scope_server.api.resources.window import TaskId, TimesQuery, of_task, times_of
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import NodeName, Streamed
+from scope_server.api.routing.models import Streamed
 from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.reading.selection import Selection
@@ -39,7 +39,7 @@ class TraceQuery(TimesQuery):
     """Which timelines."""
 
     streams: Annotated[str, Field(description="their names, separated by commas; default: all with a timeline")] = ""
-    machine: NodeName | None = None
+    machine: Annotated[str, Field(description="hostnames or ids, separated by commas; default: all")] | None = None
     task: TaskId | None = None
     format: Annotated[
         Literal["perfetto", "chrome"], Field(description="Perfetto's protobuf format, or JSON of Chrome's trace viewer")
@@ -77,7 +77,7 @@ async def get_trace(call: Call, query: TraceQuery) -> Trace:
     Losses and annotations are slices on tracks of their own; the newest 10,000 annotations are drawn.
     """
     since, until = times_of(query)
-    task, machines = await of_task(call, query.task, await machines_named(call, query.machine))
+    task, machines = await of_task(call, query.task, await _machines(call, query.machine))
     wanted = [
         Selection(table, since=since, until=until, machines=machines, task=task)
         for table in _chosen(call[TABLES], query.streams)
@@ -90,6 +90,13 @@ async def get_trace(call: Call, query: TraceQuery) -> Trace:
         filename="trace.perfetto" if is_perfetto else "trace.json",
         pieces=_pieces(call, wanted, drawn, _Window(since, until, machines)),
     )
+
+
+async def _machines(call: Call, names: str | None) -> list[int] | None:
+    """The keys of all machines with these hostnames or ids; None: of all."""
+    if names is None:
+        return None
+    return sorted({key for name in names.split(",") for key in await machines_named(call, name) or []})
 
 
 async def _pieces(

@@ -53,7 +53,7 @@ def series(question: Question, groups: Sequence[Sequence[int]]) -> sql.Composed:
 
 
 def by_second(question: Question) -> sql.Composed:
-    """SQL of the counts of all seconds with rows: `time`, k0 if grouped by machine, `count`."""
+    """SQL of the counts of all steps of seconds with rows: `time`, k0 if grouped by machine, `count`."""
     second = sql.SQL("extract(epoch FROM r.hour)::bigint + r.first_second + u.place - 1")
     inner = sql.SQL(
         "SELECT r.machine, {second} AS second, u.counts FROM rollups.{table} AS r"
@@ -61,9 +61,10 @@ def by_second(question: Question) -> sql.Composed:
     ).format(second=second, table=sql.Identifier(question.table.name), rows=_hours(question, MINUTES, by_hours=False))
     key = sql.SQL("machine AS k0, " if question.by else "")
     return sql.SQL(
-        "SELECT to_timestamp(second) AS time, {key}sum(counts)::bigint AS count FROM ({inner}) AS s"
-        " WHERE second >= {since} AND second < {until} GROUP BY {groups}second ORDER BY second"
+        "SELECT to_timestamp(second / {step} * {step}) AS time, {key}sum(counts)::bigint AS count FROM ({inner}) AS s"
+        " WHERE second >= {since} AND second < {until} GROUP BY {groups}1 ORDER BY 1"
     ).format(
+        step=sql.Literal(question.every_s or 1),
         key=key,
         inner=inner,
         since=sql.Literal(int(question.since.timestamp())),

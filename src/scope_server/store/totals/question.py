@@ -11,9 +11,11 @@ from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import IN_PROCESS, OF_PROCESS, StreamTable
 from scope_server.store.totals.cells import Cell, histogram_of
 
-Every = Literal["1s", "1m", "5m", "15m", "1h", "6h", "1d"]
+Every = Literal["1s", "5s", "15s", "1m", "5m", "15m", "1h", "6h", "1d"]
 EVERY: dict[Every, int] = {
     "1s": 1,
+    "5s": 5,
+    "15s": 15,
     "1m": 60,
     "5m": 300,
     "15m": 900,
@@ -22,6 +24,7 @@ EVERY: dict[Every, int] = {
     "1d": 24 * 3600,
 }  # seconds
 MOST_GROUPS = 100
+_MINUTE_S = 60
 MACHINE = "machine"
 _MOST_KEYS = 6
 _MOST_POINTS = 2000
@@ -75,9 +78,14 @@ class Question:
         """Whether rollups have the answer."""
         if self.rows.where or self.rows.task is not None or {*self.by} - {*self.table.rollup.by, MACHINE}:
             return False
-        if self.every_s == 1 and ({*self.by} - {MACHINE} or any(not _by_second(cell) for cell in self.cells)):
+        if self.within_minutes and ({*self.by} - {MACHINE} or any(not _by_second(cell) for cell in self.cells)):
             return False
         return all(_in_rollups(self.table, cell) for cell in self.cells)
+
+    @property
+    def within_minutes(self) -> bool:
+        """Whether steps are shorter than the minutes of rollups, which have counts by second only."""
+        return self.every_s is not None and self.every_s < _MINUTE_S
 
     @property
     def of_histograms(self) -> bool:
@@ -113,7 +121,7 @@ def asked(
         raise InvalidQuery(unknown("cell among those that are asked for", first, ranked), parameter="order")
     every_s = EVERY[every] if every else None
     question = Question(rows, tuple(cells), tuple(by), every_s, ranked[first], top)
-    step_s = every_s or (60 if question.of_rollups else None)
+    step_s = every_s or (_MINUTE_S if question.of_rollups else None)
     if step_s:
         begin, end = aligned(question.since, question.until, timedelta(seconds=step_s))
         question = replace(question, rows=replace(rows, since=begin, until=end))

@@ -62,7 +62,7 @@ class Totals:
             if not question.of_rollups:
                 return await _of_rows(connection, question)
             await connection.execute(of_rollups.SETTINGS)
-            found = await (_seconds if question.every_s == 1 else _of_rollups)(connection, question)
+            found = await (_seconds if question.within_minutes else _of_rollups)(connection, question)
             return Answered("rollups", question.since, True, found)
 
 
@@ -108,7 +108,7 @@ async def _seconds(connection: Connection, question: Question) -> list[Group]:
         Group(
             texts[key],
             _counted(question, counts[key], question.seconds),
-            [(time, _counted(question, count, 1)) for time, count in by_key[key]],
+            [(time, _counted(question, count, question.every_s or 1)) for time, count in by_key[key]],
         )
         for key in first
     ]

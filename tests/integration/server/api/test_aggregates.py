@@ -13,6 +13,7 @@ from tests.integration.server.test_rollups import merge, spread
 
 from scope_bpf.probes import probe_named
 from scope_server.store.totals import reader
+from scope_server.store.totals.question import EVERY
 
 StartServer = Callable[..., Any]
 SINCE = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
@@ -63,7 +64,7 @@ async def test_a_series_has_a_point_for_each_step(start_server: StartServer) -> 
         until = SINCE + timedelta(hours=1.9)
         window = {"since": SINCE.isoformat(), "until": until.isoformat()}
         for where in (None, EVERY_ROW):
-            for every, seconds in (("1s", 1), ("1m", 60), ("15m", 900), ("1h", 3600), ("1d", 86400)):
+            for every, seconds in EVERY.items():
                 answer = await server.get("aggregates", "syscall", **window, every=every, where=where)
                 step = f"to_timestamp(floor(extract(epoch FROM time) / {seconds}) * {seconds})"
                 counted = server.query(f"SELECT {step} AS t, count(*) FROM scope.syscall GROUP BY t ORDER BY t")

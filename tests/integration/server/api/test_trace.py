@@ -13,6 +13,7 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from tests.integration.server.records import BOOT_TO_UTC_NS, FIRST_KTIME_NS, Run, lined, make_machine, rows
 from tests.integration.server.running import Server
+from tests.integration.server.stand_in_agent import MACHINE
 
 from scope_bpf.probes import probe_named
 from scope_server.store.reading import columns
@@ -79,6 +80,8 @@ async def test_streams_and_machines_are_on_one_clock(start_server: StartServer) 
         alone = proto.Trace.FromString(await _asked(server, streams="syscall", machine=OTHER)).packet
         assert {one.machine_id for one in alone} == {0}
         assert len([one for one in alone if one.track_event.type == proto.TrackEvent.TYPE_SLICE_BEGIN]) == 101
+        both = await _asked(server, streams="syscall,switch", machine=f"{OTHER},{MACHINE}")
+        assert {one.machine_id for one in proto.Trace.FromString(both).packet} == {0, 1}
 
 
 async def test_chrome_json_has_the_same_slices(start_server: StartServer) -> None:

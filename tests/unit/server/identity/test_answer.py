@@ -29,6 +29,10 @@ def test_what_a_machine_knows(
     """A machine knows the addresses if it has what it would be told; what has no host has any one host."""
     at = Endpoint(listens, 71), Endpoint(listens, 74)
     answers = Answers(Authority(tmp_path), lambda: at, advertised)
+    told = [f"[{host}]:74" if ":" in host else f"{host}:74" for host in advertised or [listens]]
+    told = [":74"] if not advertised and listens in ("0.0.0.0", "::") else told
     enrolments = [address.replace(":71", ":74") for address in servers]
+    assert answers.enrolments() == told
+    assert not Answers(Authority(tmp_path), tuple, advertised).enrolments()
     assert answers.are_known(servers, enrolments) is known
     assert not answers.are_known(servers, servers), "the ports are those of two services"
