@@ -14,7 +14,7 @@ from pathlib import Path
 from scope_bpf.host import cgroup_root
 
 CHECKOUT = Path(__file__).parents[2]
-TIMEOUT_S = 250.0
+TIMEOUT_S = 500.0
 
 # Units that a booted system has but that make no sense beside a running host, or would change it.
 MASKED = (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 SCOPE = "/opt/scope/.venv/bin/scope"
-PATIENCE_S = 240.0
+PATIENCE_S = 120.0
 
 
 def run(*words: str) -> str:
