@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from scope_server.accounts.caller import Role
 from scope_server.api.context import ANNOTATIONS
-from scope_server.api.resources.during import label
+from scope_server.api.resources.during import label_of
 from scope_server.api.resources.machines import NODE_FIELD, find_machine, machines_named
 from scope_server.api.resources.members import Labels
 from scope_server.api.routing.call import Call
@@ -33,7 +33,7 @@ class AnnotationsQuery(Parameters):
     label: (
         Annotated[
             tuple[str, str],
-            BeforeValidator(label),
+            BeforeValidator(label_of),
             WithJsonSchema({"type": "string"}),
             Field(description="only those with this label: NAME=VALUE"),
         ]

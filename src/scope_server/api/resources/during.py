@@ -15,7 +15,7 @@ from scope_server.errors import InvalidQuery, UnknownThing
 _Query = TypeVar("_Query", bound="DuringQuery")
 
 
-def label(text: str) -> tuple[str, str]:
+def label_of(text: str) -> tuple[str, str]:
     """Name and value of a label.
 
     Raises:
@@ -31,7 +31,7 @@ def _annotation(text: str) -> UUID | tuple[str, str]:
     try:
         return UUID(text)
     except ValueError:
-        return label(text)
+        return label_of(text)
 
 
 _Annotation = Annotated[

@@ -13,7 +13,7 @@ from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.admission import CALLER
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.headers import AGE
-from scope_server.api.routing.input import body, parameters
+from scope_server.api.routing.input import body, parameters, path_parameters
 from scope_server.api.routing.models import Answer, Live, Streamed, Text
 from scope_server.api.routing.noted import act_of, refused
 from scope_server.api.routing.reads import answered
@@ -125,7 +125,7 @@ async def _audited(route: Route, call: Call, given: Mapping[str, BaseModel], ask
 
 def _path(route: Route, request: web.Request) -> BaseModel:
     try:
-        return validated(route.path_model, request.match_info, Part.PATH)
+        return validated(route.path_model, path_parameters(request), Part.PATH)
     except InvalidQuery as error:
         raise UnknownThing(str(error), faults=error.faults) from None  # nothing has such a name
 

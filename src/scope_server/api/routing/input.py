@@ -36,6 +36,19 @@ def parameters(request: web.Request) -> dict[str, str]:
     return given
 
 
+def path_parameters(request: web.Request) -> dict[str, str]:
+    """The parameters of the path, as texts.
+
+    Raises:
+        InvalidQuery: one is too long or not a valid text.
+    """
+    given = dict(request.match_info)
+    for name, value in given.items():
+        if wrong := _wrong(value, TEXT):
+            raise InvalidQuery(wrong, parameter=name)
+    return given
+
+
 async def body(request: web.Request) -> dict[str, Any]:
     """The request's body: a JSON object; empty if there is no body.
 
