@@ -180,6 +180,26 @@ def test_filter_and_selection_are_kept_on_every_screen(
     assert (found["left"]["where"], found["left"]["brushed"], found["told"]) == (None, None, 0)
 
 
+def test_a_page_that_is_loaded_again_shows_the_same(
+    up: Up, browser: Browser, workload: subprocess.Popen[bytes]
+) -> None:
+    """What is typed to start a task, an open row, a held tail, and a flame graph's zoom, search and other window."""
+    task = _started(up, workload.pid, "profile")
+    where = f"pid = {workload.pid}"
+    until(lambda: len(up.client.get("events", "profile", where=where)["events"]) > 1)
+    now = datetime.now(UTC)
+    window = {"since": _iso(now - timedelta(minutes=5)), "until": _iso(now)}
+    found = browser.run("address", stream="syscall_summary", stacks="profile", **window, **browser.person("operator"))
+    up.client.post("tasks", task, "stop")
+    assert [page["name"] for page in found] == ["start", "row", "live", "flames"]
+    for page in found:
+        assert page["before"] == page["after"] and page["wrong"] == [], page
+    start, _, _, flames = (page["before"] for page in found)
+    for part in ("mode=summary", "interval_ms=500", "--comm python3", "--duration 77"):
+        assert part in start
+    assert "py" in flames["typed"] and "Inverted" in flames["pressed"]
+
+
 def test_tasks_on_machines_by_label(up: Up, browser: Browser) -> None:
     """A template, and a probe with a filter that was completed, start where the label is; the shown commands start the
     same."""
@@ -365,7 +385,7 @@ def test_a_server_that_is_away_slow_restarted_or_upgraded(up: Up, browser: Brows
     assert "This takes the server too long" in found["late"]["says"]
     assert found["late"]["asked"] == 1, "what took too long was asked again"
     assert any(each.endswith(": the query takes too long; narrow it") for each in found["late"]["wrong"])
-    assert found["upgraded"] == [True, "77"]
+    assert found["upgraded"] == [True, "77", "77"]
     assert "GPU" in found["broken"]
     assert found["live"] == ["away", "open"]
     assert found["rows"]

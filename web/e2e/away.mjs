@@ -22,7 +22,10 @@ export default async function ({ given, open, tell }) {
   await page.waitForSelector(".away >> text=The console was upgraded");
   const upgraded = [true, await typed()];
   await page.unroute("**/index.html");
+  await page.click("text=Load the new one");
   await page.waitForSelector(".away", { state: "detached" });
+  await settled(page);
+  upgraded.push(await typed());
 
   const held = [];
   let isSlow = true;

@@ -13,7 +13,7 @@ import { ApiError } from "./api/problem";
 import { Broken } from "./frame/broken";
 import { Frame } from "./frame/frame";
 import { Missing } from "./frame/missing";
-import { keeping, readSearch } from "./parts/search";
+import { FLAMES, keeping, reads } from "./parts/search";
 import { Loading } from "./parts/states";
 
 interface Context {
@@ -21,7 +21,7 @@ interface Context {
 }
 
 const root = createRootRouteWithContext<Context>()({
-  validateSearch: readSearch,
+  validateSearch: reads().validateSearch,
   search: { middlewares: [keeping] },
   component: Outlet,
   errorComponent: Broken,
@@ -43,32 +43,32 @@ const inside = createRoute({
 });
 
 const screens = [
-  createRoute({ getParentRoute: () => inside, path: "/", component: lazyRouteComponent(() => import("./overview/overview"), "Overview") }),
-  createRoute({ getParentRoute: () => inside, path: "/nodes", component: lazyRouteComponent(() => import("./nodes/nodes"), "Nodes") }),
-  createRoute({ getParentRoute: () => inside, path: "/nodes/$node", component: lazyRouteComponent(() => import("./nodes/node"), "OneNode") }),
-  createRoute({ getParentRoute: () => inside, path: "/processes", component: lazyRouteComponent(() => import("./processes/processes"), "Processes") }),
-  createRoute({ getParentRoute: () => inside, path: "/start", component: lazyRouteComponent(() => import("./tasks/start"), "Start") }),
-  createRoute({ getParentRoute: () => inside, path: "/tasks", component: lazyRouteComponent(() => import("./tasks/tasks"), "Tasks") }),
-  createRoute({ getParentRoute: () => inside, path: "/tasks/$task", component: lazyRouteComponent(() => import("./tasks/task"), "OneTask") }),
-  createRoute({ getParentRoute: () => inside, path: "/losses", component: lazyRouteComponent(() => import("./losses/losses"), "Losses") }),
-  createRoute({ getParentRoute: () => inside, path: "/explore", component: lazyRouteComponent(() => import("./explore/streams"), "Streams") }),
-  createRoute({ getParentRoute: () => inside, path: "/explore/$stream", component: lazyRouteComponent(() => import("./explore/explore"), "Explore") }),
-  createRoute({ getParentRoute: () => inside, path: "/why", component: lazyRouteComponent(() => import("./why/why"), "Why") }),
-  createRoute({ getParentRoute: () => inside, path: "/flames", component: lazyRouteComponent(() => import("./flames/flames"), "Flames") }),
-  createRoute({ getParentRoute: () => inside, path: "/flames/$stream", component: lazyRouteComponent(() => import("./flames/flames"), "Flames") }),
-  createRoute({ getParentRoute: () => inside, path: "/llm", component: lazyRouteComponent(() => import("./llm/llm"), "Llm") }),
-  createRoute({ getParentRoute: () => inside, path: "/gpu", component: lazyRouteComponent(() => import("./gpu/gpu"), "Gpu") }),
-  createRoute({ getParentRoute: () => inside, path: "/python", component: lazyRouteComponent(() => import("./python/python"), "Python") }),
-  createRoute({ getParentRoute: () => inside, path: "/syscalls", component: lazyRouteComponent(() => import("./syscalls/syscalls"), "Syscalls") }),
-  createRoute({ getParentRoute: () => inside, path: "/scheduling", component: lazyRouteComponent(() => import("./scheduling/scheduling"), "Scheduling") }),
-  createRoute({ getParentRoute: () => inside, path: "/traces", component: lazyRouteComponent(() => import("./traces/traces"), "Traces") }),
-  createRoute({ getParentRoute: () => inside, path: "/users", component: lazyRouteComponent(() => import("./users/users"), "Users") }),
-  createRoute({ getParentRoute: () => inside, path: "$", component: Missing }),
+  createRoute({ getParentRoute: () => inside, path: "/", ...reads(), component: lazyRouteComponent(() => import("./overview/overview"), "Overview") }),
+  createRoute({ getParentRoute: () => inside, path: "/nodes", ...reads("find"), component: lazyRouteComponent(() => import("./nodes/nodes"), "Nodes") }),
+  createRoute({ getParentRoute: () => inside, path: "/nodes/$node", ...reads("find", "closed"), component: lazyRouteComponent(() => import("./nodes/node"), "OneNode") }),
+  createRoute({ getParentRoute: () => inside, path: "/processes", ...reads("find", "closed"), component: lazyRouteComponent(() => import("./processes/processes"), "Processes") }),
+  createRoute({ getParentRoute: () => inside, path: "/start", ...reads("labels", "template", "probe", "only", "pid", "comm", "exe", "cgroup", "container", "options", "duration"), component: lazyRouteComponent(() => import("./tasks/start"), "Start") }),
+  createRoute({ getParentRoute: () => inside, path: "/tasks", ...reads("view", "group"), component: lazyRouteComponent(() => import("./tasks/tasks"), "Tasks") }),
+  createRoute({ getParentRoute: () => inside, path: "/tasks/$task", ...reads(), component: lazyRouteComponent(() => import("./tasks/task"), "OneTask") }),
+  createRoute({ getParentRoute: () => inside, path: "/losses", ...reads(), component: lazyRouteComponent(() => import("./losses/losses"), "Losses") }),
+  createRoute({ getParentRoute: () => inside, path: "/explore", ...reads("find"), component: lazyRouteComponent(() => import("./explore/streams"), "Streams") }),
+  createRoute({ getParentRoute: () => inside, path: "/explore/$stream", ...reads("task", "view", "columns", "by", "column", "row", "paused", ...FLAMES), component: lazyRouteComponent(() => import("./explore/explore"), "Explore") }),
+  createRoute({ getParentRoute: () => inside, path: "/why", ...reads("pid", "start", "find", "row", ...FLAMES), component: lazyRouteComponent(() => import("./why/why"), "Why") }),
+  createRoute({ getParentRoute: () => inside, path: "/flames", ...reads("task", "by", "against", ...FLAMES), component: lazyRouteComponent(() => import("./flames/flames"), "Flames") }),
+  createRoute({ getParentRoute: () => inside, path: "/flames/$stream", ...reads("task", "by", "against", ...FLAMES), component: lazyRouteComponent(() => import("./flames/flames"), "Flames") }),
+  createRoute({ getParentRoute: () => inside, path: "/llm", ...reads("row", ...FLAMES), component: lazyRouteComponent(() => import("./llm/llm"), "Llm") }),
+  createRoute({ getParentRoute: () => inside, path: "/gpu", ...reads("row", ...FLAMES), component: lazyRouteComponent(() => import("./gpu/gpu"), "Gpu") }),
+  createRoute({ getParentRoute: () => inside, path: "/python", ...reads("view", "row", ...FLAMES), component: lazyRouteComponent(() => import("./python/python"), "Python") }),
+  createRoute({ getParentRoute: () => inside, path: "/syscalls", ...reads("view", "row", ...FLAMES), component: lazyRouteComponent(() => import("./syscalls/syscalls"), "Syscalls") }),
+  createRoute({ getParentRoute: () => inside, path: "/scheduling", ...reads("view", "row", ...FLAMES), component: lazyRouteComponent(() => import("./scheduling/scheduling"), "Scheduling") }),
+  createRoute({ getParentRoute: () => inside, path: "/traces", ...reads("with", "task", "machines"), component: lazyRouteComponent(() => import("./traces/traces"), "Traces") }),
+  createRoute({ getParentRoute: () => inside, path: "/users", ...reads("view"), component: lazyRouteComponent(() => import("./users/users"), "Users") }),
+  createRoute({ getParentRoute: () => inside, path: "$", ...reads(), component: Missing }),
 ];
 
 const outside = [
-  createRoute({ getParentRoute: () => root, path: "/sign-in", component: lazyRouteComponent(() => import("./signin/signin"), "SignIn") }),
-  createRoute({ getParentRoute: () => root, path: "/register", component: lazyRouteComponent(() => import("./signin/register"), "Register") }),
+  createRoute({ getParentRoute: () => root, path: "/sign-in", ...reads("next", "invitation"), component: lazyRouteComponent(() => import("./signin/signin"), "SignIn") }),
+  createRoute({ getParentRoute: () => root, path: "/register", ...reads("invitation"), component: lazyRouteComponent(() => import("./signin/register"), "Register") }),
 ];
 
 export function makeRouter(queries: QueryClient) {

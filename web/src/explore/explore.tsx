@@ -1,22 +1,20 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { useState } from "react";
 
 import { streams } from "../api/catalogue";
 import type { Stream } from "../api/columns";
-import type { Row } from "../api/answers";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
 import { readSelection } from "../parts/times";
 import { Brushed } from "./brushed";
 import { Columns } from "./columns";
-import { Details } from "./details";
 import { Downloads } from "./downloads";
 import { useRows } from "./explore.api";
 import "./explore.css";
 import { Groups } from "./groups";
 import { LiveRows } from "./live";
+import { OpenedRow, useOpen } from "./opened";
 import { Picture } from "./picture";
 import { RowPages } from "./rowpages";
 
@@ -38,7 +36,7 @@ export function Explore() {
 function OfStream({ stream }: { stream: Stream }) {
   const { t } = useLingui();
   const [search, change] = useAddress();
-  const [open, setOpen] = useState<Row>();
+  const open = useOpen(stream);
   const navigate = useNavigate();
   const all = useQuery(streams).data ?? [];
   const brushed = readSelection(search.brushed);
@@ -83,11 +81,11 @@ function OfStream({ stream }: { stream: Stream }) {
           {view !== "groups" && <Columns stream={stream} />}
           <Downloads stream={stream} />
         </div>
-        {view === "rows" && <RowPages stream={stream} pages={rows} onOpen={setOpen} />}
+        {view === "rows" && <RowPages stream={stream} pages={rows} onOpen={open} />}
         {view === "groups" && <Groups stream={stream} />}
-        {view === "live" && <LiveRows stream={stream} onOpen={setOpen} />}
+        {view === "live" && <LiveRows stream={stream} onOpen={open} />}
       </section>
-      {open && <Details stream={stream} row={open} close={() => setOpen(undefined)} />}
+      <OpenedRow stream={stream} />
     </>
   );
 }

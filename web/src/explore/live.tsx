@@ -1,7 +1,9 @@
 import { Trans, useLingui } from "@lingui/react/macro";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import type { Row } from "../api/answers";
+import { api, data } from "../api/client";
 import type { Stream } from "../api/columns";
 import { useLive } from "../api/live";
 import { filterOf } from "../parts/grammar";
@@ -11,6 +13,8 @@ import { useAddress } from "../parts/search";
 import { Empty, Partial } from "../parts/states";
 import { isLive } from "../parts/times";
 import { chosen } from "./columns";
+
+const HELD = 1000; // rows of a tail that was held, and loaded again
 
 interface Props {
   stream: Stream;
@@ -32,20 +36,21 @@ export function LiveRows(props: Props) {
 
 function Tail({ stream, onOpen }: Props) {
   const { t } = useLingui();
-  const [search] = useAddress();
-  const [paused, setPaused] = useState(false);
-  const [held, setHeld] = useState<Row[]>([]);
+  const [search, change] = useAddress();
+  const [held, setHeld] = useState<Row[]>();
+  const { paused } = search;
+  const before = usePaused(stream, held ? undefined : paused);
   const live = useLive(stream.name, { where: filterOf(search, stream), machine: search.machine, task: search.task });
-  const rows = paused ? held : live.rows;
+  const rows = paused ? (held ?? before) : live.rows;
   return (
     <>
       <div className="row">
         <button
           type="button"
-          aria-pressed={paused}
+          aria-pressed={Boolean(paused)}
           onClick={() => {
-            setHeld(live.rows);
-            setPaused(!paused);
+            setHeld(paused ? undefined : live.rows);
+            change({ paused: paused ? undefined : new Date().toISOString() }, true);
           }}
         >
           {paused ? t`Go on` : t`Pause`}
@@ -63,4 +68,21 @@ function Tail({ stream, onOpen }: Props) {
       <Rows label={t`Newest rows of ${stream.name}`} rows={rows} columns={chosen(stream, search)} onOpen={onOpen} />
     </>
   );
+}
+
+/** The newest rows before the tail was paused: of a page that was loaded since. */
+function usePaused(stream: Stream, paused: string | undefined): Row[] {
+  const [search] = useAddress();
+  const where = filterOf(search, stream);
+  const found = useQuery({
+    queryKey: ["paused", stream.name, search.machine, search.task, where, paused],
+    queryFn: async ({ signal }) => {
+      const query = { until: paused, where, machine: search.machine, task: search.task, limit: HELD };
+      const call = api.GET("/api/v1/events/{stream}", { params: { path: { stream: stream.name }, query }, signal });
+      return (await data(call)).events as unknown as Row[];
+    },
+    enabled: paused !== undefined,
+    staleTime: Infinity,
+  });
+  return found.data ?? [];
 }

@@ -1,10 +1,11 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
 
 import { streams } from "../api/catalogue";
+import { Find } from "../parts/find";
 import { count } from "../parts/format";
+import { useAddress } from "../parts/search";
 import { Shown } from "../parts/states";
 import { allTasks } from "../tasks/tasks.api";
 import "./explore.css";
@@ -14,7 +15,7 @@ export function Streams() {
   const { t } = useLingui();
   const found = useQuery(streams);
   const tasks = useQuery(allTasks).data ?? [];
-  const [find, setFind] = useState("");
+  const { find = "" } = useAddress()[0];
   const stored = new Map<string, number>();
   for (const books of tasks.flatMap((task) => task.streams)) {
     stored.set(books.stream, (stored.get(books.stream) ?? 0) + books.stored);
@@ -26,7 +27,7 @@ export function Streams() {
           <Trans>Explore</Trans>
         </h1>
         <span className="spring" />
-        <input type="search" aria-label={t`Find a stream`} placeholder={t`Find a stream`} value={find} onChange={(event) => setFind(event.target.value)} />
+        <Find label={t`Find a stream`} placeholder={t`Find a stream`} />
       </header>
       <Shown of={found} height={400}>
         {(all) => (

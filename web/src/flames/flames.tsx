@@ -1,7 +1,6 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { useState } from "react";
 
 import { streams } from "../api/catalogue";
 import { kindOf, type Stream } from "../api/columns";
@@ -9,7 +8,9 @@ import { address } from "../api/client";
 import { useAsked } from "../parts/asked";
 import { useAddress } from "../parts/search";
 import { Empty, Loading, Shown } from "../parts/states";
+import { readSelection, timesOf } from "../parts/times";
 import { activeTasks } from "../tasks/tasks.api";
+import { Against, othersOf } from "./against";
 import { FlamePicture } from "./picture";
 
 /** Where time or memory went, by call stack; this window against the one before it. */
@@ -35,16 +36,13 @@ function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
   const [search, change] = useAddress();
   const navigate = useNavigate();
   const of = useAsked(stream.name);
-  const [compared, setCompared] = useState(false);
   const weights = stream.columns.filter((one) => ["ns", "bytes"].includes(one.unit) && kindOf(one) === "whole" && !["ktime_ns", "start_ns", "interval_ns"].includes(one.name));
   const by = search.by && weights.some((one) => one.name === search.by) ? search.by : (stream.flame?.weight ?? undefined);
-  const before = () => {
-    const { since, until } = of.times();
-    const length = until.getTime() - since.getTime();
-    return { against_since: new Date(since.getTime() - length).toISOString(), against_until: since.toISOString(), against_where: of.now().where ?? "" };
-  };
-  const query = { ...of.now(), by: search.by === "count" ? "count" : by, ...(compared ? before() : {}) };
-  const key = [...of.key, compared];
+  const whole = timesOf(search);
+  const others = othersOf(search.against, readSelection(search.brushed) ?? whole, whole);
+  const against = others && { against_since: others.since.toISOString(), against_until: others.until.toISOString(), against_where: of.now().where ?? "" };
+  const query = { ...of.now(), by: search.by === "count" ? "count" : by, ...against };
+  const key = [...of.key, search.against];
   return (
     <>
       <header>
@@ -54,7 +52,7 @@ function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
         <select
           aria-label={t`Stream`}
           value={stream.name}
-          onChange={(event) => void navigate({ to: "/flames/$stream", params: { stream: event.target.value }, search: {} })}
+          onChange={(event) => void navigate({ to: "/flames/$stream", params: { stream: event.target.value }, search: { against: search.against } })}
         >
           {all.map((one) => (
             <option key={one.name} value={one.name}>
@@ -68,9 +66,7 @@ function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
             <option key={one.name}>{one.name}</option>
           ))}
         </select>
-        <button type="button" aria-pressed={compared} onClick={() => setCompared(!compared)}>
-          <Trans>Against the time before</Trans>
-        </button>
+        <Against />
         <span className="spring" />
         {["pprof", "speedscope", "folded", "svg"].map((format) => (
           <a key={format} className="button" href={address(`flamegraph/${stream.name}`, { ...query, format })} download={`${stream.name}.${format}`}>
@@ -79,7 +75,7 @@ function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
         ))}
       </header>
       <section className="card">
-        {of.ready ? <FlamePicture stream={stream} query={query} cacheKey={key} difference={compared} live={of.live} /> : <Loading height={420} />}
+        {of.ready ? <FlamePicture stream={stream} query={query} cacheKey={key} difference={others !== undefined} live={of.live} /> : <Loading height={420} />}
       </section>
       <p className="soft">
         <Link to="/explore/$stream" params={{ stream: stream.name }} search={(search) => search}>

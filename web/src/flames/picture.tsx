@@ -1,14 +1,16 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 
 import { bytes, type Query } from "../api/client";
 import type { Stream } from "../api/columns";
+import { Find } from "../parts/find";
 import { quantity, visible } from "../parts/format";
 import { FlameGraph } from "../parts/flamegraph/flamegraph";
-import { readFrames } from "../parts/flamegraph/frames";
+import { type Frames, readFrames } from "../parts/flamegraph/frames";
 import { functions } from "../parts/flamegraph/functions";
 import { below, inverted } from "../parts/flamegraph/turned";
+import { useAddress } from "../parts/search";
 import { Empty, Partial, Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import "./flames.css";
@@ -26,9 +28,8 @@ const TOP = 12;
 /** A flame graph of a stream, with search, the other way round, and by function. */
 export function FlamePicture({ stream, query, cacheKey, difference = false, live = false }: Props) {
   const { t } = useLingui();
-  const [find, setFind] = useState("");
-  const [turned, setTurned] = useState(false);
-  const [of, setOf] = useState<number>();
+  const [search, change] = useAddress();
+  const { flame: find = "", turned, zoom } = search;
   const answer = useQuery({
     queryKey: ["flames", stream.name, ...cacheKey, query.by],
     queryFn: async ({ signal }) => readFrames(await bytes(`flamegraph/${stream.name}`, { ...query, format: "arrow" }, signal)),
@@ -36,6 +37,9 @@ export function FlamePicture({ stream, query, cacheKey, difference = false, live
     placeholderData: (before) => before,
   });
   const frames = answer.data;
+  const of = useMemo(() => labelOf(frames, search.function), [frames, search.function]);
+  const setOf = (label: number | undefined) => change({ function: label === undefined ? undefined : frames?.labels[label], zoom: undefined });
+  const zooms = { find, place: zoom, onZoom: (place: string | undefined) => change({ zoom: place }) };
   const shown = useMemo(() => frames && (of !== undefined ? inverted(frames, of) : turned ? inverted(frames) : frames), [frames, turned, of]);
   const callees = useMemo(() => (frames && of !== undefined ? below(frames, of) : undefined), [frames, of]);
   const top = useMemo(() => (frames ? functions(frames) : []), [frames]);
@@ -52,8 +56,8 @@ export function FlamePicture({ stream, query, cacheKey, difference = false, live
               </Partial>
             )}
             <div className="row">
-              <input type="search" aria-label={t`Find a function`} placeholder={t`Find a function, or /pattern/`} value={find} onChange={(event) => setFind(event.target.value)} />
-              <button type="button" aria-pressed={turned} onClick={() => setTurned(!turned)}>
+              <Find name="flame" label={t`Find a function`} placeholder={t`Find a function, or /pattern/`} />
+              <button type="button" aria-pressed={turned !== undefined} onClick={() => change({ turned: turned ? undefined : "1", zoom: undefined })}>
                 <Trans>Inverted</Trans>
               </button>
               {of !== undefined && (
@@ -67,8 +71,8 @@ export function FlamePicture({ stream, query, cacheKey, difference = false, live
                 </span>
               )}
             </div>
-            <FlameGraph frames={shown} find={find} onFunction={setOf} height={of === undefined ? 460 : 240} />
-            {callees && <FlameGraph frames={callees} find={find} height={240} />}
+            <FlameGraph frames={shown} {...zooms} onFunction={setOf} height={of === undefined ? 460 : 240} />
+            {callees && <FlameGraph frames={callees} {...zooms} height={240} />}
             {!difference && (
               <Table
                 rows={top}
@@ -93,4 +97,10 @@ export function FlamePicture({ stream, query, cacheKey, difference = false, live
       }
     </Shown>
   );
+}
+
+/** The number of a function; undefined: none is chosen, or it is not in this graph. */
+function labelOf(frames: Frames | undefined, name: string | undefined): number | undefined {
+  const found = name === undefined ? -1 : (frames?.labels.indexOf(name) ?? -1);
+  return found < 0 ? undefined : found;
 }

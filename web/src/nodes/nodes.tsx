@@ -5,7 +5,9 @@ import { useState } from "react";
 
 import type { Node } from "../api/answers";
 import { includes, me } from "../api/session";
+import { Find } from "../parts/find";
 import { bytes, duration, since, visible } from "../parts/format";
+import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { Join } from "./join";
@@ -16,7 +18,7 @@ export function Nodes() {
   const { t } = useLingui();
   const found = useQuery(nodes);
   const { data: who } = useQuery(me);
-  const [find, setFind] = useState("");
+  const { find = "" } = useAddress()[0];
   const [joins, setJoins] = useState(false);
   return (
     <div className="screen">
@@ -25,7 +27,7 @@ export function Nodes() {
           <Trans>Nodes</Trans>
         </h1>
         <span className="spring" />
-        <input type="search" aria-label={t`Find a machine`} placeholder={t`hostname, kernel, label=value`} value={find} onChange={(event) => setFind(event.target.value)} />
+        <Find label={t`Find a machine`} placeholder={t`hostname, kernel, label=value`} />
         {includes(who?.role, "admin") && (
           <button type="button" className="primary" aria-expanded={joins} onClick={() => setJoins(!joins)}>
             <Trans>Join a machine</Trans>

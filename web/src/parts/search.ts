@@ -26,10 +26,32 @@ export interface Search {
   by?: string;
   column?: string;
   find?: string;
+  /** The row that is open, see `useOpen`. */
+  row?: string;
+  /** When the live tail was held. */
+  paused?: string;
+  /** Branches of a tree that are closed, separated by commas. */
+  closed?: string;
+  /** What is searched in flame graphs. */
+  flame?: string;
+  /** They are turned round, with the innermost functions first. */
+  turned?: string;
+  /** The function whose callers and callees they show. */
+  function?: string;
+  /** The frame that fills their width, see `placeOf`. */
   zoom?: string;
+  /** What they are compared with, see `othersOf`. */
+  against?: string;
   pid?: string;
-  /** Of the process with this pid: its `start_ns`. */
+  /** When the process of the pid began, in ns since boot: a pid alone may be of several, one after the other. */
   start?: string;
+  /** Whom a task that is started watches, and how: its options as JSON, its duration in seconds. */
+  comm?: string;
+  exe?: string;
+  cgroup?: string;
+  container?: string;
+  options?: string;
+  duration?: string;
   probe?: string;
   template?: string;
   next?: string;
@@ -37,13 +59,11 @@ export interface Search {
   with?: string;
 }
 
-const NAMES: (keyof Search)[] = [
-  "since", "until", "machine", "machines", "labels", "task", "group", "where", "brushed", "only", "view", "columns", "by", "column", "find",
-  "zoom", "pid", "start", "probe", "template", "next", "invitation", "with",
-]; // prettier-ignore
-
 /** What the bar on top of all screens sets: it is kept when the screen changes. */
 const KEPT = ["since", "until", "machine", "where", "brushed"] as const;
+
+/** What flame graphs keep in the address. */
+export const FLAMES = ["flame", "turned", "function", "zoom"] as const;
 
 /** Keeps what the bar sets, unless a link says otherwise. A selection is a part of its window: it ends with that. */
 export const keeping: SearchMiddleware<Search> = ({ search: before, next }) => {
@@ -54,12 +74,19 @@ export const keeping: SearchMiddleware<Search> = ({ search: before, next }) => {
   return moved && found.brushed === before.brushed ? { ...found, brushed: undefined } : found;
 };
 
-/** The known parameters of an address; anything else is left out. */
-export function readSearch(given: Record<string, unknown>): Search {
-  const found = NAMES.map((name) => [name, given[name]] as const).filter(
-    ([, value]) => typeof value === "string" || typeof value === "number",
-  );
-  return Object.fromEntries(found.map(([name, value]) => [name, String(value)]));
+/** What a route reads of its address, beside what the bar sets; anything else is left out, and ends when the screen changes. */
+export function reads<Name extends keyof Search = never>(...own: Name[]) {
+  type Read = Pick<Search, Name | (typeof KEPT)[number]>;
+  const names: (keyof Search)[] = [...KEPT, ...own];
+  const only: SearchMiddleware<Search> = ({ search, next }) => {
+    const found = next(search);
+    return Object.fromEntries(names.filter((name) => name in found).map((name) => [name, found[name]]));
+  };
+  const validateSearch = (given: Record<string, unknown>): Read => {
+    const found = names.map((name) => [name, given[name]] as const).filter(([, value]) => ["string", "number"].includes(typeof value));
+    return Object.fromEntries(found.map(([name, value]) => [name, String(value)])) as Read;
+  };
+  return { validateSearch, search: { middlewares: [only] } };
 }
 
 /** What the address says, and how to change it: undefined removes a parameter. */

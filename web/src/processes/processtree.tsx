@@ -1,11 +1,11 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
 
 import { api, data } from "../api/client";
 import type { components } from "../api/schema";
 import { useCards } from "../parts/cards";
+import { Find } from "../parts/find";
 import { useAddress } from "../parts/search";
 import { Empty, Partial, Shown } from "../parts/states";
 import { askedPart, isLive } from "../parts/times";
@@ -42,23 +42,20 @@ export function ProcessTree({ machine, most }: Props) {
 function Found({ answer, most }: { answer: components["schemas"]["Processes"]; most?: number }) {
   const { t } = useLingui();
   const [search, change] = useAddress();
-  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
+  const closed: ReadonlySet<string> = new Set(search.closed?.split(",").filter(Boolean));
   const words = (search.find ?? "").toLowerCase().split(/\s+/);
   const matches = (one: Process) => {
     const text = `${one.pid} ${one.comm ?? ""} ${one.cmdline?.join(" ") ?? one.exe ?? ""}`.toLowerCase();
     return words.every((word) => text.includes(word));
   };
-  const toggle = (key: string) => setClosed((before) => new Set(before.has(key) ? [...before].filter((one) => one !== key) : [...before, key]));
+  const toggle = (key: string) => {
+    const next = closed.has(key) ? [...closed].filter((one) => one !== key) : [...closed, key];
+    change({ closed: next.join(",") || undefined }, true);
+  };
   return (
     <>
       <div className="row">
-        <input
-          type="search"
-          aria-label={t`Find a process`}
-          placeholder={t`name, command or pid`}
-          value={search.find ?? ""}
-          onChange={(event) => change({ find: event.target.value || undefined }, true)}
-        />
+        <Find label={t`Find a process`} placeholder={t`name, command or pid`} />
         {answer.not_recorded.map((probe) => (
           <Link key={probe} to="/start" search={{ machine: answer.machine_id, probe }}>
             {probe === "process" ? <Trans>Begins and ends were not recorded: start the probe process</Trans> : <Trans>Times on CPUs were not recorded: start the probe {probe}</Trans>}

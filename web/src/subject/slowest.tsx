@@ -1,12 +1,11 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 
 import type { Row } from "../api/answers";
 import { useStream } from "../api/catalogue";
 import { json } from "../api/client";
 import { kindOf, ordered } from "../api/columns";
-import { Details } from "../explore/details";
+import { OpenedRow, useOpen } from "../explore/opened";
 import { useAsked } from "../parts/asked";
 import { cell, clock, duration, visible } from "../parts/format";
 import { Empty, Shown } from "../parts/states";
@@ -22,8 +21,8 @@ interface Slow {
 export function Slowest({ stream: name, title }: { stream: string; title: string }) {
   const { t } = useLingui();
   const { key, now, live, ready } = useAsked(name, { card: title });
-  const [open, setOpen] = useState<Row>();
   const stream = useStream(name);
+  const open = useOpen(stream);
   const names = stream ? [...stream.rollup.by.map((by) => stream.columns.find((one) => one.name === by)), ...ordered(stream)] : [];
   const named = names.find((one) => one && kindOf(one) === "text" && !one.stack && one.name !== "comm");
   const found = useQuery({
@@ -48,7 +47,7 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
                 {
                   name: t`When`,
                   show: ({ row }) => (
-                    <button type="button" className="quiet slow-time" onClick={() => setOpen(row)}>
+                    <button type="button" className="quiet slow-time" onClick={() => open(row)}>
                       {clock(String(row.time))}
                     </button>
                   ),
@@ -62,7 +61,7 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
           )
         }
       </Shown>
-      {open && stream && <Details stream={stream} row={open} close={() => setOpen(undefined)} />}
+      {stream && <OpenedRow stream={stream} />}
     </section>
   );
 }

@@ -9,11 +9,12 @@ import { nodes, probes } from "../nodes/nodes.api";
 import { Command } from "../parts/command";
 import { useAddress } from "../parts/search";
 import { Empty, Failed } from "../parts/states";
-import { commandOf, type Value } from "./command";
+import { commandOf } from "./command";
+import { useForm } from "./form";
 import { How } from "./how";
 import { having, readLabels, writeLabels } from "./labels";
 import { Machines } from "./machines";
-import { Picker, type Target } from "./picker";
+import { Picker } from "./picker";
 import { Probes } from "./probes";
 import { type Group, started } from "./start.api";
 import { Started } from "./started";
@@ -31,9 +32,7 @@ export function Start() {
   const meant = labels && (search.labels ? having(machines, labels) : []);
   const asked = meant ? ((meant.find((one) => one.connected) ?? meant[0])?.machine_id ?? node) : node; // whose probes are offered
   const offered = useQuery({ ...probes(asked), enabled: asked !== "" });
-  const [target, setTarget] = useState<Target>(search.pid ? { pid: Number(search.pid) } : {});
-  const [options, setOptions] = useState<Record<string, Value>>({});
-  const [duration, setDuration] = useState("");
+  const [{ target, options, duration }, set] = useForm();
   const [group, setGroup] = useState<Group>();
   const navigate = useNavigate();
   const queries = useQueryClient();
@@ -94,11 +93,11 @@ export function Start() {
             labels={labels}
             onNode={(machine) => change({ machine }, true)}
             onLabels={(given) => {
-              if (given) setTarget((before) => ({ ...before, pid: undefined })); // it is one machine's
+              if (given) set({ target: { ...target, pid: undefined } }); // it is one machine's
               change({ labels: given && writeLabels(given) }, true);
             }}
           />
-          <Picker machine={labels ? "" : node} target={target} onChange={setTarget} />
+          <Picker machine={labels ? "" : node} target={target} onChange={(chosen) => set({ target: chosen })} />
         </section>
         <section className="card">
           <h2>
@@ -118,7 +117,7 @@ export function Start() {
               chosen={probe?.name}
               onChoose={(name) => {
                 change({ probe: name, only: undefined }, true);
-                setOptions({});
+                set({ options: {} });
               }}
             />
           ) : (
@@ -138,7 +137,7 @@ export function Start() {
               probe={probe}
               options={options}
               where={where}
-              onOptions={setOptions}
+              onOptions={(given) => set({ options: given })}
               onWhere={(given) => change({ only: given || undefined }, true)}
               problem={start.error instanceof ApiError ? start.error : undefined}
             />
@@ -147,7 +146,7 @@ export function Start() {
           )}
           <div className="field">
             <label htmlFor="duration">{t`Duration in seconds; empty: until it is stopped`}</label>
-            <input id="duration" type="number" min="1" max="316224000" value={duration} onChange={(event) => setDuration(event.target.value)} />
+            <input id="duration" type="number" min="1" max="316224000" value={duration} onChange={(event) => set({ duration: event.target.value })} />
           </div>
           {start.error && <Failed error={start.error} />}
           <button type="submit" className="primary" disabled={!isWhole || start.isPending}>

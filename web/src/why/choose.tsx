@@ -1,8 +1,8 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 
 import { type Process, processes } from "../nodes/processes.api";
+import { Find } from "../parts/find";
 import { share, visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
@@ -14,14 +14,14 @@ const SHOWN = 30;
 export function Choose({ onChoose }: { onChoose: (chosen: Process) => void }) {
   const { t } = useLingui();
   const [search] = useAddress();
-  const [find, setFind] = useState("");
+  const { find = "" } = search;
   const found = useQuery(processes(search.machine));
   return (
     <section className="card">
       <h2>
         <Trans>Which process?</Trans>
       </h2>
-      <input type="search" aria-label={t`Find a process`} placeholder={t`name or pid`} value={find} onChange={(event) => setFind(event.target.value)} />
+      <Find label={t`Find a process`} placeholder={t`name or pid`} />
       <Shown of={found} height={400}>
         {(all) => {
           const words = find.toLowerCase().split(/\s+/);

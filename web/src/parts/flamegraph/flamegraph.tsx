@@ -6,39 +6,43 @@ import { count, quantity, share, visible } from "../format";
 import { draw, frameAt, HIGH, Look, outline, tooNarrow, type View } from "./draw";
 import "./flamegraph.css";
 import { type Frames, sibling, weightOf } from "./frames";
+import { frameIn, placeOf } from "./place";
 
 interface Props {
   frames: Frames;
   find: string;
+  /** The place of the frame that is zoomed to, see `placeOf`. */
+  place: string | undefined;
+  onZoom: (place: string | undefined) => void;
   /** Called with the function of a frame, for a sandwich of it. */
   onFunction?: (label: number) => void;
   height?: number;
 }
 
 /** A flame graph, root at the top: click zooms, Escape goes back; arrow keys walk, Enter zooms. */
-export function FlameGraph({ frames, find, onFunction, height = 420 }: Props) {
+export function FlameGraph({ frames, find, place, onZoom, onFunction, height = 420 }: Props) {
   const { t } = useLingui();
-  const place = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLDivElement>(null);
   const picture = useRef<HTMLCanvasElement>(null);
   const marked = useRef<HTMLCanvasElement>(null); // over the picture, so that a pointer that moves draws only two borders
   const [width, setWidth] = useState(0);
   const [dark, setDark] = useState(isDark());
-  const [zoom, setZoom] = useState(0);
+  const zoom = useMemo(() => frameIn(frames, place), [frames, place]);
+  const setZoom = (index: number) => onZoom(index > 0 ? placeOf(frames, index) : undefined);
   const [top, setTop] = useState(0);
   const [over, setOver] = useState(-1);
   const [at, setAt] = useState(-1);
 
   useEffect(() => {
-    setZoom(0);
     setAt(-1);
-    place.current?.scrollTo({ top: 0 });
+    box.current?.scrollTo({ top: 0 });
   }, [frames]);
   useEffect(() => onTheme(() => setDark(isDark())), []);
   useEffect(() => {
-    const box = place.current;
-    if (!box) return;
-    const resized = new ResizeObserver(() => setWidth(box.clientWidth));
-    resized.observe(box);
+    const here = box.current;
+    if (!here) return;
+    const resized = new ResizeObserver(() => setWidth(here.clientWidth));
+    resized.observe(here);
     return () => resized.disconnect();
   }, []);
 
@@ -79,7 +83,7 @@ export function FlameGraph({ frames, find, onFunction, height = 420 }: Props) {
         {told >= 0 ? <Told frames={frames} index={told} /> : <span className="soft">{t`Click a frame to zoom; Escape goes back`}</span>}
       </div>
       <div
-        ref={place}
+        ref={box}
         className="flames-scroll"
         style={{ height: tall }}
         tabIndex={0}
