@@ -32,7 +32,7 @@ export default async function ({ given, open, tell }) {
   await page.click("button:has-text('Pause')");
   await twice("live", async () => {
     await page.waitForSelector(".rows-row");
-    return [await page.innerText("button[aria-pressed=true]:has-text('Go on')"), await page.innerText(".rows-row >> nth=0")];
+    return [await page.innerText("button[aria-pressed=true]:has-text('Go on')"), await page.innerText(".rows-row >> nth=0 >> [role=gridcell] >> nth=0")];
   });
 
   await page.goto(`${given.base}/flames/${given.stacks}?${search}`);

@@ -50,7 +50,7 @@ function Tail({ stream, onOpen }: Props) {
           aria-pressed={Boolean(paused)}
           onClick={() => {
             setHeld(paused ? undefined : live.rows);
-            change({ paused: paused ? undefined : new Date().toISOString() }, true);
+            change({ paused: paused ? undefined : endOf(live.rows) }, true);
           }}
         >
           {paused ? t`Go on` : t`Pause`}
@@ -85,4 +85,10 @@ function usePaused(stream: Stream, paused: string | undefined): Row[] {
     staleTime: Infinity,
   });
   return found.data ?? [];
+}
+
+/** Just after the newest of these rows, so that those after it, which are stored but not shown yet, are left out. */
+function endOf(rows: Row[]): string {
+  const newest = rows.reduce((most, row) => Math.max(most, Date.parse(String(row.time))), 0);
+  return new Date(newest ? newest + 1 : Date.now()).toISOString();
 }
