@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 
-import { filterOf, lacking } from "./grammar";
+import cases from "../../../tests/filter_cases.json";
+import { filterOf, isWhole, lacking, read } from "./grammar";
 
 const columns = ["comm", "pid", "duration_ns"].map((name) => ({ name, unit: name.endsWith("_ns") ? "ns" : "" }));
 const stream = { columns, of_process: [{ name: "container" }] };
@@ -16,4 +17,12 @@ it("a filter does not apply to a stream that lacks a column, and it is known whi
 
 it("what is no whole filter applies to nothing", () => {
   for (const where of ["pid", "pid = ", "pid = 7 and", "(pid = 7", "comm = 'a", "pid = 7)"]) expect(filterOf({ where }, stream)).toBeUndefined();
+});
+
+it("a filter is whole, or wrong at the same character, as for the server", () => {
+  for (const text of cases.wholes) expect(isWhole(read(text)), text).toBe(true);
+  for (const { text, place } of cases.faults) {
+    const found = read(text);
+    expect([isWhole(found), found.wrong ?? text.trimEnd().length], text).toEqual([false, place]);
+  }
 });
