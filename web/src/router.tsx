@@ -53,7 +53,7 @@ const screens = [
   createRoute({ getParentRoute: () => inside, path: "/losses", ...reads(), component: lazyRouteComponent(() => import("./losses/losses"), "Losses") }),
   createRoute({ getParentRoute: () => inside, path: "/explore", ...reads("find"), component: lazyRouteComponent(() => import("./explore/streams"), "Streams") }),
   createRoute({ getParentRoute: () => inside, path: "/explore/$stream", ...reads("task", "view", "columns", "by", "column", "row", "paused", ...FLAMES), component: lazyRouteComponent(() => import("./explore/explore"), "Explore") }),
-  createRoute({ getParentRoute: () => inside, path: "/why", ...reads("pid", "start", "find", "row", ...FLAMES), component: lazyRouteComponent(() => import("./why/why"), "Why") }),
+  createRoute({ getParentRoute: () => inside, path: "/why", ...reads("pid", "start", "request", "find", "row", ...FLAMES), component: lazyRouteComponent(() => import("./why/why"), "Why") }),
   createRoute({ getParentRoute: () => inside, path: "/flames", ...reads("task", "by", "against", ...FLAMES), component: lazyRouteComponent(() => import("./flames/flames"), "Flames") }),
   createRoute({ getParentRoute: () => inside, path: "/flames/$stream", ...reads("task", "by", "against", ...FLAMES), component: lazyRouteComponent(() => import("./flames/flames"), "Flames") }),
   createRoute({ getParentRoute: () => inside, path: "/llm", ...reads("row", ...FLAMES), component: lazyRouteComponent(() => import("./llm/llm"), "Llm") }),

@@ -1,14 +1,15 @@
-"""`scope compare`, `aggregates`, `heatmap` and `flamegraph` with a real server."""
+"""`scope compare`, `aggregates`, `heatmap`, `flamegraph` and `why` with a real server."""
 
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.integration.server.api.recorded import WINDOW, store
+from tests.integration.server.api.recorded import BEGIN, WINDOW, store
 from tests.integration.server.command import told
-from tests.integration.server.records import Line
+from tests.integration.server.records import FIRST_KTIME_NS, Line
 
 StartServer = Callable[..., Any]
 TIMES = ("--since", WINDOW["since"], "--until", WINDOW["until"])
@@ -93,3 +94,31 @@ async def test_a_flame_graph_is_written(line: Line, start_server: StartServer, t
         assert (status, "has no stacks" in said) == (2, True)
     assert text.read_text() == "worker;on_cpu;main;a 3\n"
     assert sorted(tmp_path.glob("flames*")) == [picture, text]
+
+
+async def test_why_is_told(line: Line, start_server: StartServer) -> None:
+    """Of a process, a request and a machine: the sentence, times with units, what lacks; and threads over time."""
+    ms = 1_000_000
+    second = {"ktime_ns": FIRST_KTIME_NS + 1000 * ms, "interval_ns": 1000 * ms, "tid": 7, "thread_comm": "t\x1b[2J"}
+    parts = ({"on_cpu_ns": 600 * ms, "total_ns": 600 * ms}, {"blocked_ns": 400 * ms, "total_ns": 400 * ms})
+    await store(line, "why_summary", [second | part for part in parts])
+    await store(line, "why_process_summary", [{"comm": "worker", "on_cpu_ns": 600 * ms, "total_ns": 1000 * ms}])
+    await store(line, "llama_request", [{"comm": "worker", "request": 3, "duration_ns": 50 * ms}])
+    async with start_server() as server:
+        status, out, said = await told(server, "why", "--pid", "4711", *TIMES)
+        assert (status, out.splitlines()[0]) == (0, "Of 1 s of its threads' time: 60% on a CPU, 40% blocked.")
+        assert ["t\\x1b[2J", "7", "1", "s", "600", "ms", "0", "ns", "400", "ms"] in [
+            row.split() for row in out.splitlines()
+        ]
+        assert "scope: file_summary was not recorded: scope start NODE files --mode summary --pid 4711\n" in said
+        window = ("--since", BEGIN.isoformat(), "--until", (BEGIN + timedelta(seconds=1)).isoformat())
+        _, out, _ = await told(server, "why", "--pid", "4711", *window, "--timeline")
+        assert ["t\\x1b[2J", "7", "█" * 400] in [row.split() for row in out.splitlines()]
+        status, out, _ = await told(server, "why", "llama_request", "--where", "request = 3", *TIMES)
+        assert (status, out.partition(". ")[0]) == (0, "This request of worker took 50 ms")
+        status, out, _ = await told(server, "why", *TIMES)
+        assert (status, out.splitlines()[0]) == (0, "1 process used 600 ms of CPU time: 100% worker (4711).")
+        status, out, _ = await told(server, "why", *TIMES, "--json")
+        assert (status, json.loads(out)["processes"][0]["pid"]) == (0, 4711)
+        status, _, said = await told(server, "why", *TIMES, "--timeline")
+        assert (status, "name its --pid" in said) == (2, True)

@@ -2,6 +2,7 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 
 import { cell, clock, count, duration } from "../parts/format";
+import { whyOf } from "../parts/request";
 import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { around } from "./beside";
@@ -55,6 +56,13 @@ export function Requests() {
                   show: (one) => (
                     <Link to="/explore/$stream" params={{ stream: "llama_token" }} search={(before) => ({ ...before, view: undefined, where: `pid = ${one.pid} and request = ${one.request}` })}>
                       <Trans>its tokens</Trans>
+                    </Link>
+                  ),
+                },
+                {
+                  show: (one) => (
+                    <Link to="/why" search={whyOf("llama_request", one) ?? {}}>
+                      <Trans>Why?</Trans>
                     </Link>
                   ),
                 },

@@ -45,6 +45,8 @@ export interface Search {
   pid?: string;
   /** When the process of the pid began, in ns since boot: a pid alone may be of several, one after the other. */
   start?: string;
+  /** A row that lasted, see `RequestName`. */
+  request?: string;
   /** Whom a task that is started watches, and how: its options as JSON, its duration in seconds. */
   comm?: string;
   exe?: string;

@@ -1,4 +1,5 @@
-import { useLingui } from "@lingui/react/macro";
+import { Trans, useLingui } from "@lingui/react/macro";
+import { Link } from "@tanstack/react-router";
 
 import { clock, moment } from "./format";
 import { useAddress } from "./search";
@@ -48,6 +49,9 @@ export function TimeBar() {
       >
         {live ? t`Live` : t`Held`}
       </button>
+      <Link to="/why" className="button" title={t`Why was the machine slow in this window?`}>
+        <Trans>Why?</Trans>
+      </Link>
     </div>
   );
 }

@@ -1,5 +1,6 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 
 import type { Row } from "../api/answers";
 import { useStream } from "../api/catalogue";
@@ -8,6 +9,7 @@ import { kindOf, ordered } from "../api/columns";
 import { OpenedRow, useOpen } from "../explore/opened";
 import { useAsked } from "../parts/asked";
 import { cell, clock, duration, visible } from "../parts/format";
+import { whyOf } from "../parts/request";
 import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
 
@@ -56,6 +58,12 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
                 named !== undefined && { name: named.name, className: "break mono", show: ({ row }) => cell(row[named.name]) },
                 { name: t`took`, number: true, show: ({ row, longer_ns }) => <>{duration(Number(row[column] ?? 0))} <span className="soft">+{duration(longer_ns)}</span></> },
                 { name: t`What differs from the median one`, className: "break", show: ({ differs }) => differs.map((one) => visible(one.sentence)).join("; ") || "–" },
+                {
+                  show: ({ row }) => {
+                    const why = whyOf(name, row);
+                    return why && <Link to="/why" search={why}>{t`Why?`}</Link>;
+                  },
+                },
               ]}
             />
           )

@@ -1,0 +1,69 @@
+import { Trans, useLingui } from "@lingui/react/macro";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+
+import { api, data } from "../api/client";
+import { cell, clock, duration, moment } from "../parts/format";
+import { named } from "../parts/process";
+import { useAddress } from "../parts/search";
+import { Shown } from "../parts/states";
+import { Table } from "../parts/table";
+import { askedPart, isLive } from "../parts/times";
+import { Remedy } from "./remedy";
+
+/** Which processes of a machine used its CPUs in the window, and which waited for them. */
+export function Machine() {
+  const { t } = useLingui();
+  const [search] = useAddress();
+  const { since, until, brushed, machine } = search;
+  const found = useQuery({
+    queryKey: ["why machine", since, until, brushed, machine],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/why", { params: { query: { ...askedPart(search), machine } }, signal })),
+    refetchInterval: isLive(search) && 15_000,
+    placeholderData: (before) => before,
+  });
+  return (
+    <section className="card scroll">
+      <h2>
+        <Trans>The machine in this window</Trans>
+      </h2>
+      <Shown of={found} height={200}>
+        {(answer) => (
+          <>
+            <p className="soft">
+              {moment(answer.since)} – {clock(answer.until)}
+            </p>
+            <p className="sentence">{cell(answer.sentence)}</p>
+            {answer.not_recorded.map((one) => (
+              <Remedy key={one.stream} lacks={one} machine={answer.machine_id} pid={null} />
+            ))}
+            {answer.processes.length > 0 && (
+              <Table
+                rows={answer.processes}
+                keyOf={(one) => `${one.pid} ${one.start_ns}`}
+                fields={[
+                  {
+                    name: t`Program`,
+                    show: (one) => (
+                      <Link to="/why" search={(before) => ({ ...before, ...named(one.pid, one.start_ns), machine: answer.machine_id })}>
+                        {cell(one.name)} <span className="soft">{one.pid}</span>
+                      </Link>
+                    ),
+                  },
+                  { name: t`on a CPU`, number: true, show: (one) => duration(one.on_cpu_ns) },
+                  { name: t`waiting for a CPU`, number: true, show: (one) => duration(one.run_queue_ns) },
+                  { name: t`blocked`, number: true, show: (one) => duration(one.blocked_ns) },
+                ]}
+              />
+            )}
+            {answer.processes_hidden > 0 && (
+              <p className="soft">
+                <Trans>{answer.processes_hidden} more processes are hidden</Trans>
+              </p>
+            )}
+          </>
+        )}
+      </Shown>
+    </section>
+  );
+}
