@@ -249,7 +249,7 @@ def test_the_gesture_by_keyboard(up: Up, browser: Browser, workload: subprocess.
 
 def test_a_program_on_its_cpu_slows_a_request(browser: Browser, acts: dict[str, Any]) -> None:
     """Brushing its slow tokens tells that they waited for a CPU, and which program was on the CPUs meanwhile."""
-    found = _brushed(browser, acts, "hog", least_ns=4_000_000)
+    found = _brushed(browser, acts, "hog", least_ns=4_000_000, stacks=True)
     waits = [number for number, part in enumerate(found["parts"]) if "waiting for a CPU" in part]
     assert waits[:1] == [0], found
     assert any("greedy" in program for program in found["meanwhile"]), found
@@ -269,12 +269,16 @@ def _iso(time: datetime) -> str:
     return time.isoformat().replace("+00:00", "Z")
 
 
-def _brushed(browser: Browser, acts: dict[str, Any], act: str, *, least_ns: int) -> Any:
-    """What the console says of the tokens of an act that took longer."""
+def _brushed(browser: Browser, acts: dict[str, Any], act: str, *, least_ns: int, stacks: bool = False) -> Any:
+    """What the console says of the tokens of an act that took longer.
+
+    Args:
+        stacks: so many samples were taken meanwhile that there is a flame graph of them.
+    """
     its = acts[act]
     begun, ended = acts["usual"]["since"] - 1, acts["prompts"]["until"] + 1
     window = {name: _iso(datetime.fromtimestamp(at, UTC)) for name, at in (("since", begun), ("until", ended))}
-    brush = {"begin": its["since"] + 0.2, "end": its["until"] - 0.2, "least": least_ns}
+    brush = {"begin": its["since"] + 0.2, "end": its["until"] - 0.2, "least": least_ns, "stacks": stacks}
     (found,) = browser.run("cause", name=act, **window, **brush, **browser.person("viewer"))
     assert found["clicks"] <= 4
     assert found["wrong"] == []

@@ -32,9 +32,9 @@ export default async function ({ given, open, tell }) {
   await page.waitForSelector(".longer");
   await settled(page);
   await page.screenshot({ path: `${given.pictures}/cause-${given.name}.png`, fullPage: true });
-  await page.focus(".brushed .flames-scroll");
+  if (given.stacks) await page.focus(".brushed .flames-scroll");
   tell({
-    frames: await frames(page, 2),
+    frames: given.stacks ? await frames(page, 2) : [],
     clicks,
     wrong,
     took: await page.innerText(".longer > p:first-child"),
