@@ -428,6 +428,13 @@ class PartTime(TypedDict):
     outside_ns: float
 
 
+class Unrecorded(TypedDict):
+    """A time in which no task recorded."""
+
+    since: str
+    until: str
+
+
 class Me(TypedDict):
     """Who calls."""
 
@@ -763,16 +770,6 @@ class Heatmap(TypedDict):
     losses: list[LossInTime]
 
 
-class Losses(TypedDict):
-    """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
-
-    age_s: float
-    since: str
-    until: str
-    losses: list[LossInTime]
-    more: bool
-
-
 class FoundAnnotations(TypedDict):
     """Annotations, the newest first."""
 
@@ -920,6 +917,17 @@ class Longer(TypedDict):
     duration: PartTime
     parts: list[PartTime]
     causes: list[Cause]
+
+
+class Losses(TypedDict):
+    """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
+
+    age_s: float
+    since: str
+    until: str
+    losses: list[LossInTime]
+    more: bool
+    unrecorded: list[Unrecorded]
 
 
 class WhyTimeline(TypedDict):

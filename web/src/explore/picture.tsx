@@ -9,6 +9,7 @@ import { Chart } from "../parts/chart";
 import { count, quantity } from "../parts/format";
 import { Heatmap } from "../parts/heatmap";
 import { useMarks } from "../parts/marks";
+import { NotBefore } from "../parts/notbefore";
 import { useAddress } from "../parts/search";
 import { linesOf } from "../parts/points";
 import { useTotals } from "../parts/series";
@@ -63,6 +64,7 @@ export function Picture({ stream, selection }: { stream: Stream; selection?: Sel
           </span>
         )}
       </div>
+      <NotBefore stream={stream.name} />
       {!found.complete && (
         <Partial>
           <Trans>Not all rows were counted: the window has too many. Choose a shorter one for exact numbers.</Trans>
@@ -104,6 +106,7 @@ function Rate({ stream, selection }: { stream: Stream; selection?: Selection }) 
           </button>
         )}
       </div>
+      <NotBefore stream={stream.name} />
       <Chart
         label={t`Rows a second`}
         times={times}

@@ -6,6 +6,7 @@ import { streams } from "../api/catalogue";
 import { kindOf, type Stream } from "../api/columns";
 import { address } from "../api/client";
 import { useAsked } from "../parts/asked";
+import { NotBefore } from "../parts/notbefore";
 import { useAddress } from "../parts/search";
 import { Empty, Loading, Shown } from "../parts/states";
 import { readSelection, timesOf } from "../parts/times";
@@ -75,6 +76,7 @@ function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
         ))}
       </header>
       <section className="card">
+        <NotBefore stream={stream.name} />
         {of.ready ? <FlamePicture stream={stream} query={query} cacheKey={key} difference={others !== undefined} live={of.live} /> : <Loading height={420} />}
       </section>
       <p className="soft">

@@ -14,6 +14,12 @@ export function MarkLegend({ marks }: { marks: Mark[] }) {
           {t`not all was recorded`}
         </span>
       )}
+      {marks.some((mark) => mark.kind === "off") && (
+        <span className="off-key">
+          <i />
+          {t`no task recorded`}
+        </span>
+      )}
       {marks.some((mark) => mark.kind === "note") && (
         <span className="note-key">
           <i />

@@ -1,3 +1,4 @@
+import { msg } from "@lingui/core/macro";
 import { useLingui } from "@lingui/react";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
@@ -14,16 +15,18 @@ import { asked, isLive, readSelection } from "./times";
 
 type Annotation = components["schemas"]["Annotation"];
 
-/** A time on a chart at which rows are missing, about which somebody said something, or that is selected. */
+/** A time on a chart at which rows are missing, at which no task recorded, about which somebody said something, or that is selected. */
 export interface Mark {
   /** Seconds since 1970. */
   since: number;
   until: number;
   text: string;
-  kind: "loss" | "note" | "selection";
+  kind: "loss" | "off" | "note" | "selection";
 }
 
 const LEAST_PX = 2;
+const HATCH_PX = 8; // between the lines of a time without a task
+const OFF = msg`no task recorded this`;
 
 /**
  * What is drawn on each chart: losses, of one stream or of all, annotations, and the selected part of the window; of one
@@ -33,7 +36,7 @@ export function useMarks(stream?: string, machine?: string): Mark[] {
   const { i18n } = useLingui();
   const [search] = useAddress();
   const of = machine ?? search.machine;
-  const { losses } = useLosses(stream, of);
+  const { losses, unrecorded } = useLosses(stream, of);
   const { since, until, brushed } = search;
   const notes = useQuery({
     queryKey: ["annotations", of, since, until],
@@ -42,8 +45,13 @@ export function useMarks(stream?: string, machine?: string): Mark[] {
     placeholderData: (before) => before,
   }).data;
   return useMemo(
-    () => [...selected(brushed), ...losses.map((loss) => ofLoss(loss, causeOf(i18n, loss))), ...(notes ?? []).map(ofNote)],
-    [brushed, losses, notes, i18n],
+    () => [
+      ...selected(brushed),
+      ...unrecorded.map((time) => ({ since: seconds(time.since), until: seconds(time.until), text: i18n._(OFF), kind: "off" as const })),
+      ...losses.map((loss) => ofLoss(loss, causeOf(i18n, loss))),
+      ...(notes ?? []).map(ofNote),
+    ],
+    [brushed, unrecorded, losses, notes, i18n],
   );
 }
 
@@ -85,7 +93,7 @@ interface Place {
   x: (seconds: number) => number;
 }
 
-/** Bands with a foot where rows are missing; lines where a note begins, over a band as long as it lasts. */
+/** Bands with a foot where rows are missing; hatched ones where no task recorded; lines where a note begins, over a band as long as it lasts. */
 export function drawMarks(context: CanvasRenderingContext2D, marks: Mark[], { left, top, width, height, x }: Place): void {
   context.save();
   context.beginPath();
@@ -95,6 +103,10 @@ export function drawMarks(context: CanvasRenderingContext2D, marks: Mark[], { le
   for (const mark of marks) {
     const begin = x(mark.since);
     const long = Math.max(x(mark.until) - begin, LEAST_PX);
+    if (mark.kind === "off") {
+      hatch(context, begin, long, top, height);
+      continue;
+    }
     context.fillStyle = colours[mark.kind];
     context.globalAlpha = mark.kind === "selection" ? 0.2 : 0.1;
     context.fillRect(begin, top, long, height);
@@ -103,5 +115,21 @@ export function drawMarks(context: CanvasRenderingContext2D, marks: Mark[], { le
     if (mark.kind === "loss") context.fillRect(begin, top + height - 4, long, 4);
     else context.fillRect(begin, top, LEAST_PX, height);
   }
+  context.restore();
+}
+
+function hatch(context: CanvasRenderingContext2D, left: number, width: number, top: number, height: number): void {
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.strokeStyle = colour("soft");
+  context.globalAlpha = 0.25;
+  context.beginPath();
+  for (let at = left - height; at < left + width; at += HATCH_PX) {
+    context.moveTo(at, top + height);
+    context.lineTo(at + height, top);
+  }
+  context.stroke();
   context.restore();
 }

@@ -47,6 +47,13 @@ class LossInTime(Answer):
     run_ended_by: Literal["shutdown", "killed", "failure"] | None = Field(description="why a task did not record")
 
 
+class Unrecorded(Answer):
+    """A time in which no task recorded."""
+
+    since: datetime
+    until: datetime
+
+
 class Losses(Recorded):
     """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
 
@@ -54,6 +61,9 @@ class Losses(Recorded):
     until: datetime
     losses: list[LossInTime]
     more: bool = Field(description="whether there are older ones in the window")
+    unrecorded: list[Unrecorded] = Field(
+        description="with `stream`: when no task recorded it, nor was wanted to; the oldest first"
+    )
 
 
 @ROUTES.get(f"{PREFIX}/losses", Role.VIEWER, lags=always)
@@ -67,7 +77,17 @@ async def get_losses(call: Call, query: LossesQuery) -> Losses:
     found = await _fetched(
         call, query.stream, since=since, until=until, machines=machines, task=task, most=query.limit + 1
     )
-    return Losses(since=since, until=until, losses=found[: query.limit], more=len(found) > query.limit)
+    unrecorded = []
+    if query.stream is not None:
+        about = {"stream": query.stream, "since": since, "until": until, "machines": machines, "task": task}
+        unrecorded = await call[DATABASE].fetch("unrecorded", {**about, "most": query.limit})
+    return Losses(
+        since=since,
+        until=until,
+        losses=found[: query.limit],
+        more=len(found) > query.limit,
+        unrecorded=[Unrecorded(**row) for row in unrecorded],
+    )
 
 
 async def losses_of(call: Call, wanted: Selection) -> list[LossInTime]:

@@ -476,6 +476,25 @@ SELECT * FROM (
 ORDER BY since DESC, stream, place, reason, task_id
 LIMIT %(most)s;
 
+-- Times of a window in which no task recorded a stream, and none was wanted to that had: these are gaps, see `losses`.
+-- name: unrecorded
+WITH runs AS (
+    SELECT r.run_id, tstzrange(r.started, CASE WHEN r.ended IS NOT NULL THEN greatest(r.started, r.ended) END) AS span
+    FROM store.accounts a
+    JOIN store.runs r ON r.id = a.run
+    JOIN store.tasks t ON t.id = r.task
+    WHERE a.stream = %(stream)s
+      AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
+      AND (%(task)s::bigint IS NULL OR t.id = %(task)s)
+)
+SELECT lower(span) AS since, upper(span) AS until
+FROM unnest(tstzmultirange(tstzrange(%(since)s, %(until)s))
+            - coalesce((SELECT range_agg(span) FROM runs), '{}')
+            - coalesce((SELECT range_agg(tstzrange(g.since, g.until)) FROM scope.gaps g JOIN runs USING (run_id)), '{}')
+     ) AS span
+ORDER BY since
+LIMIT %(most)s;
+
 -- ---- ingest
 
 -- name: beat

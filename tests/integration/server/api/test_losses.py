@@ -58,6 +58,43 @@ async def test_a_time_without_a_recording_has_no_count(start_server: StartServer
         assert found["task_id"] == str(run.task_id)
 
 
+async def test_times_without_a_task(start_server: StartServer) -> None:
+    """Of a stream, it is told when no task recorded it: before the first, between two and after the last; of a machine
+    or a task its own. A time in which a task was wanted is a loss instead."""
+    first, second, third = Run(), Run(), Run()
+
+    def times(*minutes: int) -> list[datetime]:
+        return [SINCE + timedelta(minutes=each) for each in minutes]
+
+    async with start_server() as server, lined(server.conninfo) as line:
+        other = make_machine(line.conninfo, "f" * 32)
+        for run, machine in ((first, None), (second, None), (third, other)):
+            await line.send(run.start(), run.batch(1, rows(7), 7), machine=machine)
+        for run, began, ended in ((first, 10, 20), (second, 30, 40), (third, 15, 25)):
+            server.query(
+                f"UPDATE store.runs SET started = '{times(began)[0]}', ended = '{times(ended)[0]}', state = 'stopped'"
+                f", \"end\" = 'request' WHERE run_id = '{run.run_id}'"
+            )
+
+        async def unrecorded(**query: Any) -> list[datetime]:
+            window = {"since": SINCE.isoformat(), "until": times(60)[0].isoformat()}
+            found = (await server.get("losses", **{**window, **query}))["unrecorded"]
+            return [datetime.fromisoformat(one[name]) for one in found for name in ("since", "until")]
+
+        assert await unrecorded(stream="syscall") == times(0, 10, 25, 30, 40, 60)
+        assert await unrecorded(stream="syscall", machine="f" * 32) == times(0, 15, 25, 60)
+        assert await unrecorded(stream="syscall", task=str(second.task_id)) == times(0, 30, 40, 60)
+        assert await unrecorded(stream="syscall", since=times(12)[0].isoformat(), until=times(20)[0].isoformat()) == []
+        assert await unrecorded(stream="open") == times(0, 60)
+        assert await unrecorded() == []
+        server.query(f"UPDATE store.runs SET ended = NULL, state = 'running' WHERE run_id = '{second.run_id}'")
+        assert await unrecorded(stream="syscall") == times(0, 10, 25, 30)
+        killed = f"\"end\" = 'killed' WHERE run_id = '{second.run_id}'"
+        server.query(f"UPDATE store.runs SET ended = '{times(40)[0]}', state = 'stopped', {killed}")
+        server.query(f"UPDATE store.tasks SET wanted = true WHERE task_id = '{second.task_id}'")
+        assert await unrecorded(stream="syscall") == times(0, 10, 25, 30)
+
+
 async def test_events_of_a_task(start_server: StartServer) -> None:
     """`task` selects the rows that this task recorded, and refuses a task that there is not."""
     one, two = Run(), Run()
