@@ -313,7 +313,7 @@ def test_a_duration_ends_it() -> None:
         (["start", "local", "syscalls", "-o", "mode=events", "--mode", "summary"], "option 'mode' is given twice"),
         (["doctor", "--", "ls"], "only `scope trace` takes a command"),
         (["nonsense"], "argument COMMAND: 'nonsense' is not one of admin, "),
-        (["trce", "syscalls"], ", trace, uninstall, up (did you mean 'trace'?)"),
+        (["trce", "syscalls"], ", trace, uninstall, up, why (did you mean 'trace'?)"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(arguments: list[str], said: str) -> None:
