@@ -40,6 +40,8 @@ class Slices:
         below: the name of a track below the thread's, or below those of `on`. Empty: the slice is on that track itself,
             where slices that begin at the same time as others do not belong.
         where: which rows have a slice.
+        by_thread: in which rows the row's own thread was in it from begin to end; empty: in all of them. None: others
+            may have worked on it, or none.
         flow: which of them arrows lead to, or from; None: none.
     """
 
@@ -50,6 +52,7 @@ class Slices:
     on: tuple[str, ...] = ()
     below: str = ""
     where: str = ""
+    by_thread: str | None = None
     flow: Flow | None = None
 
 

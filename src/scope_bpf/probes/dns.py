@@ -112,7 +112,7 @@ PROBE = Probe(
                     ),
                 ),
                 line=("family", "result", "answer", "queries", "duration_ns", "name"),
-                timeline=Timeline(slices=(Slices(named=("name",), below="lookups"),)),
+                timeline=Timeline(slices=(Slices(named=("name",), below="lookups", by_thread=""),)),
             ),
             rollup=Rollup(measured="duration_ns"),
         ),

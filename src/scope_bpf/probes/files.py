@@ -137,7 +137,7 @@ PROBE = Probe(
                     ),
                 ),
                 line=("duration_ns", "ret", "path"),
-                timeline=Timeline(slices=(Slices(named=("path",), below="open"),)),
+                timeline=Timeline(slices=(Slices(named=("path",), below="open", by_thread="io_uring = 0"),)),
             ),
             rollup=Rollup(measured="duration_ns"),
         ),
@@ -175,7 +175,9 @@ PROBE = Probe(
                     ),
                 ),
                 line=("operation", "duration_ns", "ret", "path", "new_path"),
-                timeline=Timeline(slices=(Slices(named=("operation", "path"), below="file_op"),)),
+                timeline=Timeline(
+                    slices=(Slices(named=("operation", "path"), below="file_op", by_thread="io_uring = 0"),)
+                ),
             ),
             rollup=Rollup(measured="duration_ns"),
         ),

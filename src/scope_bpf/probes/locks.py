@@ -118,7 +118,7 @@ PROBE = Probe(
                     ),
                 ),
                 line=("tid", "kind", "address", "duration_ns", "ret", "owner_tid", "waker_comm"),
-                timeline=Timeline(slices=(Slices(named=("kind", "address"), below="waits for locks"),)),
+                timeline=Timeline(slices=(Slices(named=("kind", "address"), below="waits for locks", by_thread=""),)),
                 flame=Flame(weight="duration_ns", below=("kind",), title="time waited for locks, by stack"),
             ),
             rollup=Rollup(by=("comm", "kind"), measured="duration_ns"),

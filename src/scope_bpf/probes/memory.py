@@ -137,7 +137,7 @@ PROBE = Probe(
                     ),
                 ),
                 line=("tid", "kind", "duration_ns", "reclaimed_bytes", "order"),
-                timeline=Timeline(slices=(Slices(named=("kind",), below="lack of memory"),)),
+                timeline=Timeline(slices=(Slices(named=("kind",), below="lack of memory", by_thread=""),)),
             ),
             rollup=Rollup(by=("comm", "kind"), measured="duration_ns"),
         ),

@@ -111,7 +111,9 @@ PROBE = Probe(
                 tables=_tables("duration_ns", Count(), Sum("duration_ns")),
                 line=("part", "duration_ns", "stack"),
                 timeline=Timeline(
-                    slices=(Slices(named=("part",), below="off a CPU", where="part in (run_queue, blocked)"),),
+                    slices=(
+                        Slices(named=("part",), below="off a CPU", where="part in (run_queue, blocked)", by_thread=""),
+                    ),
                     samples=Samples(where="part = on_cpu"),
                 ),
                 flame=Flame(weight="duration_ns", by=("comm", "part"), title="time, by stack"),

@@ -243,7 +243,10 @@ _CALL = Stream(
         ),
         line=("duration_ns", "result_name", "kind", "bytes", "function"),
         timeline=Timeline(
-            slices=(Slices(named=("function",)), Slices(named=("function", "kind"), on=_STREAMS, where="nested = 0")),
+            slices=(
+                Slices(named=("function",), by_thread=""),
+                Slices(named=("function", "kind"), on=_STREAMS, where="nested = 0"),
+            ),
             # Memory is there when the call returns.
             counters=(Counter("live_bytes", by=_HELD_BY, after="duration_ns"),),
         ),
@@ -300,7 +303,7 @@ _LAUNCH = Stream(
         ),
         timeline=Timeline(
             slices=(
-                Slices(named=("function",), flow=_LAUNCHED),
+                Slices(named=("function",), by_thread="", flow=_LAUNCHED),
                 Slices(named=("kernel",), on=_STREAMS, where="nested = 0", flow=_TO_KERNEL),
             ),
         ),

@@ -145,7 +145,7 @@ PROBE = Probe(
                     ),
                 ),
                 line=("tid", "duration_ns", "function", "tokens", "outputs", "result"),
-                timeline=Timeline(slices=(Slices(named=("function",)),)),
+                timeline=Timeline(slices=(Slices(named=("function",), by_thread=""),)),
             ),
             rollup=Rollup(by=("comm", "function"), measured="duration_ns"),
         ),
@@ -237,7 +237,11 @@ PROBE = Probe(
                 ),
                 line=("tid", "duration_ns", "sequence", "request", "number", "decode_ns", "wait_ns", "outside_ns"),
                 timeline=Timeline(
-                    slices=(Slices(text="token", ending=True, on=_OF_SEQUENCE, below="tokens", flow=_TO_TOKENS),)
+                    slices=(
+                        Slices(
+                            text="token", ending=True, on=_OF_SEQUENCE, below="tokens", by_thread="", flow=_TO_TOKENS
+                        ),
+                    )
                 ),
             ),
             rollup=Rollup(by=("comm",), measured="duration_ns", where="draft = 0"),

@@ -99,7 +99,7 @@ _CALL = Stream(
             Table(("comm", "function", "result_name"), where=f"nested = 0 and {_FAILED}", title="errors"),
         ),
         line=("duration_ns", "result_name", "rank", "nranks", "bytes", "dtype", "function"),
-        timeline=Timeline(slices=(Slices(named=("function",)),)),
+        timeline=Timeline(slices=(Slices(named=("function",), by_thread=""),)),
     ),
     rollup=Rollup(by=("comm", "function"), measured="duration_ns", where="nested = 0"),
 )
@@ -160,7 +160,7 @@ _WAIT = Stream(
             ),
         ),
         line=("duration_ns", "calls", "bytes", "stream"),
-        timeline=Timeline(slices=(Slices(text="wait for NCCL"),)),
+        timeline=Timeline(slices=(Slices(text="wait for NCCL", by_thread=""),)),
     ),
     rollup=Rollup(measured="duration_ns"),
 )

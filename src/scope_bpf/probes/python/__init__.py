@@ -138,7 +138,7 @@ PROBE = Probe(
                     ),
                 ),
                 line=("tid", "duration_ns", "self_ns", "{function} {file}:{line}"),
-                timeline=Timeline(slices=(Slices(named=("function",)),)),
+                timeline=Timeline(slices=(Slices(named=("function",), by_thread=""),)),
             ),
             rollup=Rollup(measured="duration_ns"),
         ),

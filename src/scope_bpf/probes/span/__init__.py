@@ -163,7 +163,7 @@ PROBE = Probe(
                     _WHERE_BY_FUNCTION,
                 ),
                 line=("tid", "duration_ns", "function", "args", "text"),
-                timeline=Timeline(slices=(Slices(named=("function",)),)),
+                timeline=Timeline(slices=(Slices(named=("function",), by_thread=""),)),
                 flame=Flame(below=("function",), title="calls, by stack"),
             ),
             rollup=Rollup(by=("comm", "function"), measured="duration_ns"),

@@ -166,7 +166,7 @@ PROBE = Probe(
             shown=Shown(
                 tables=(_CALLS, replace(_CALLS, title=_WAITING, where=_WAITED_HERE)),
                 line=("tid", "duration_ns", "{name}({args}) = {result}"),
-                timeline=Timeline(slices=(Slices(named=("name",)),)),
+                timeline=Timeline(slices=(Slices(named=("name",), by_thread=""),)),
             ),
             rollup=Rollup(by=("comm", "name"), measured="duration_ns"),
         ),

@@ -20,8 +20,8 @@ from scope_server.api.routing.rates import WORK
 from scope_server.api.routing.route import PREFIX, OfStream, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.during import samples_during, stacks_of_threads
+from scope_server.store.answers.lasting import lasting_or_refused
 from scope_server.store.answers.sample import Sample
-from scope_server.store.answers.spans import lasting_or_refused
 from scope_server.store.answers.stacks import COUNT, Added, Drawn, add_up, drawn, measured_columns
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import StreamTable

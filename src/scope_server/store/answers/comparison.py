@@ -12,9 +12,9 @@ from scope_catalogue.condition import columns_read
 from scope_catalogue.stream import OF_PROCESS as KNOWN_OF_PROCESS
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.during import sampled_streams
+from scope_server.store.answers.lasting import lasting
 from scope_server.store.answers.sample import BLOCK, Sample, sample
 from scope_server.store.answers.slowest import shown_as
-from scope_server.store.answers.spans import lasting
 from scope_server.store.answers.texts import frames, names
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import array

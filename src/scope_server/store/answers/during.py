@@ -6,10 +6,11 @@ import pyarrow as pa
 from psycopg import sql
 
 from scope_catalogue.stream import Mode
+from scope_server.store.answers.lasting import Lasting
 from scope_server.store.answers.part import part_of
 from scope_server.store.answers.sample import Sample, sample
 from scope_server.store.answers.side import conditions_of
-from scope_server.store.answers.spans import Lasting, Spans, Within, spans, within
+from scope_server.store.answers.spans import Spans, Within, spans, within
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import StreamTable

@@ -8,14 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from scope_catalogue.condition import columns_read
 from scope_catalogue.shown import Slices
 from scope_catalogue.tables import SlowestRows
 from scope_catalogue.where import read_filter
-from scope_server.errors import InvalidQuery
 from scope_server.store.answers.asked import Asked, found
+from scope_server.store.answers.lasting import lasting_or_refused
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import WHOLE, StreamTable
+from scope_server.store.schema.columns import StreamTable
+from scope_views.matching import matching
 from scope_views.why.request import Cause
 
 # By the names of `scope_views.why.request.PARTS`: columns whose values add up to the part. Streams of
@@ -40,6 +42,7 @@ class Timed:
     Attributes:
         row: as people get it.
         slices: how it lasts.
+        on_thread: whether the row's own thread was in it from begin to end; else others may have worked on it.
     """
 
     table: StreamTable
@@ -47,6 +50,7 @@ class Timed:
     slices: Slices
     begin_ns: int
     end_ns: int
+    on_thread: bool
 
     @property
     def lasted_ns(self) -> int:
@@ -58,11 +62,6 @@ class Timed:
         """What it is, for people: `POST /api/chat`, `This request`."""
         named = " ".join(str(self.row[name]) for name in self.slices.named if self.row[name] is not None)
         return named or (f"This {self.slices.text}" if self.slices.text else f"This row of {self.table.name}")
-
-    @property
-    def on_thread(self) -> bool:
-        """Whether the row's own thread was in it from begin to end; else several may have worked on it."""
-        return not self.slices.on
 
     @property
     def where(self) -> str:
@@ -96,19 +95,6 @@ def conditions_on(row: Mapping[str, Any], columns: Iterable[str]) -> str:
     return " and ".join(f"{name} = {row[name]}" for name in columns if row.get(name) is not None)
 
 
-def lasting(table: StreamTable) -> Slices:
-    """How the stream's rows last.
-
-    Raises:
-        InvalidQuery: they have no begin and end, or no process.
-    """
-    for slices in table.described.shown.timeline.slices:
-        column = table.column(slices.lasting)
-        if column and column.sql in WHOLE and table.of_processes:
-            return slices
-    raise InvalidQuery(f"rows of {table.name} have no process with a begin and an end", parameter="stream")
-
-
 def part_columns(table: StreamTable) -> dict[str, list[str]]:
     """The stream's columns whose values add up to each part of its rows' time; empty: it does not tell them."""
     if not all(map(table.column, _NEEDED)):
@@ -122,11 +108,18 @@ def timed(table: StreamTable, row: Mapping[str, Any]) -> Timed:
 
     Args:
         row: as people get it.
+
+    Raises:
+        InvalidQuery: the stream's rows do not last.
     """
-    slices = lasting(table)
+    how = lasting_or_refused(table, "stream")
+    slices, on_thread = how.slices, how.of_thread
+    if how.by_thread is not None:
+        about = pa.table({name: pa.array([row[name]], pa.int64()) for name in columns_read(how.by_thread)})
+        on_thread = matching(how.by_thread, about)[0].as_py()
     at_ns = pc.cast(pa.scalar(row["time"]), _TIME).cast(pa.int64()).as_py()
     before, after = (row[slices.lasting], 0) if slices.ending else (0, row[slices.lasting])
-    return Timed(table, row, slices, at_ns - before, at_ns + after)
+    return Timed(table, row, slices, at_ns - before, at_ns + after, on_thread)
 
 
 def split_of_row(one: Timed) -> Split | None:
@@ -163,7 +156,7 @@ async def split_by_pieces(database: Database, one: Timed, pieces: StreamTable, m
     if not group:
         return None
     parts = {part: sum(group[name] for name in names) for part, names in columns.items()}
-    causes, lasts = [], lasting(pieces).lasting
+    causes, lasts = [], lasting_or_refused(pieces, "stream").slices.lasting
     for text, condition in _causes(pieces).items():
         its = (await found(database, rows, Asked(pieces.name, f"count, sum({lasts})", (), condition))).groups
         causes += [Cause(text, each["count"], each[lasts]) for each in its]

@@ -9,62 +9,18 @@ import numpy.typing as npt
 import pyarrow as pa
 from psycopg import sql
 
-from scope_server.errors import InvalidQuery
+from scope_server.store.answers.lasting import Lasting
 from scope_server.store.reading.filters import array
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import WHOLE, Kind, StreamTable
+from scope_server.store.schema.columns import StreamTable
+from scope_views.matching import matching
 
-_ON_CPU = "on_cpu_ns"
 _LAST_NS = 1 << 62  # of the boot clock: 146 years
 _LONGEST_US = 400 * 86_400_000_000
 # Times of two streams are told by clocks that were read apart. They only choose blocks: the boot clock decides.
 _DRIFT = timedelta(seconds=5)
 
 Times = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Lasting:
-    """How rows of a stream last, as their timeline shows them.
-
-    Attributes:
-        length: the column with a row's length, in ns.
-        ending: the row's time is its end; otherwise its begin.
-        of_thread: a row is about its thread; otherwise about all threads of its process, such as a connection.
-    """
-
-    length: str
-    ending: bool
-    of_thread: bool
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What is read of rows to know when they last."""
-        return ("time", "ktime_ns", "process", self.length, *(["tid"] if self.of_thread else []))
-
-
-def lasting(table: StreamTable) -> Lasting | None:
-    """How the rows of a stream last; None: they are moments, sums, or of no process."""
-    whole = {one.name for one in table.columns if one.kind in (Kind.PLAIN, Kind.UNSIGNED) and one.sql in WHOLE}
-    if not table.of_processes:
-        return None
-    for slices in table.described.shown.timeline.slices:
-        # A row that says where its thread's time went, such as a token, is about this thread wherever it is shown.
-        of_thread = not slices.on or _ON_CPU in whole
-        if slices.lasting in whole and (not of_thread or "tid" in whole):
-            return Lasting(slices.lasting, slices.ending, of_thread)
-    return None
-
-
-def lasting_or_refused(table: StreamTable, parameter: str) -> Lasting:
-    """How the rows of a stream last.
-
-    Raises:
-        InvalidQuery: they do not.
-    """
-    if (how := lasting(table)) is None:
-        raise InvalidQuery(f"rows of {table.name} do not last: they are moments or sums", parameter=parameter)
-    return how
 
 
 @dataclass(frozen=True)
@@ -107,13 +63,16 @@ def spans(rows: pa.Table, how: Lasting) -> Spans:
     """When rows lasted.
 
     Args:
-        rows: with `how.columns`, as stored. A row without a length does not last.
+        rows: with `how.columns`, as stored. A row without a length does not last, and of a row that its thread may not
+            have been in, it is not known who was.
     """
-    rows = rows.filter(rows[how.length].is_valid())
-    lengths = rows[how.length].to_numpy()
+    if how.by_thread is not None:
+        rows = rows.filter(matching(how.by_thread, rows))
+    rows = rows.filter(rows[how.slices.lasting].is_valid())
+    lengths = rows[how.slices.lasting].to_numpy()
     length = np.where(lengths >= 0, np.minimum(lengths, _LAST_NS), _LAST_NS).astype(np.int64)
     at = np.clip(rows["ktime_ns"].to_numpy(), 0, _LAST_NS)
-    begin, end = (np.maximum(at - length, 0), at) if how.ending else (at, np.minimum(at + length, _LAST_NS))
+    begin, end = (np.maximum(at - length, 0), at) if how.slices.ending else (at, np.minimum(at + length, _LAST_NS))
     process = rows["process"].to_numpy()
     tid = rows["tid"].to_numpy().astype(np.int64) if how.of_thread else np.zeros(len(rows), np.int64)
     order = np.lexsort((begin, tid, process))
@@ -124,7 +83,7 @@ def spans(rows: pa.Table, how: Lasting) -> Spans:
     )
     found = {(int(of[0]), int(thread[0])): _united(first, last) for first, last, of, thread in parts if len(first)}
     since, until = _window(
-        rows["time"].cast(pa.int64()).to_numpy(), np.minimum(length // 1000, _LONGEST_US), how.ending
+        rows["time"].cast(pa.int64()).to_numpy(), np.minimum(length // 1000, _LONGEST_US), how.slices.ending
     )
     return Spans(found, since, until, how.of_thread)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from tests.integration.server.api.recorded import BEGIN, WINDOW, store
 from tests.integration.server.records import FIRST_KTIME_NS, Line
 from tests.integration.server.running import Server
@@ -240,6 +241,19 @@ async def test_a_call_by_its_thread(line: Line, start_server: StartServer) -> No
     assert unknown["not_recorded"][0]["remedy"] == "scope start NODE sched --mode events --pid 4711"
     assert found["sentence"] == "read of cat took 10 ms: 70% blocked, 20% on a CPU, 10% not known."
     assert (found["request"]["tid"], found["request"]["split_by"]) == (7, "switch")
+
+
+@pytest.mark.parametrize(("stream", "row"), [("dns", {"name": "example.org"}), ("open", {"path": "/x", "io_uring": 1})])
+async def test_a_row_that_its_thread_may_not_have_been_in(
+    line: Line, start_server: StartServer, stream: str, row: dict[str, Any]
+) -> None:
+    """An answer on the wire, and what io_uring did, are not split by what the thread that asked did meanwhile."""
+    await store(line, stream, [{"tid": 7, "comm": "cat", "ktime_ns": FIRST, "duration_ns": 10 * MS, **row}])
+    await store(line, "switch", [switch(7, 11 * MS, on_cpu_ns=2 * MS, off_cpu_ns=7 * MS)])
+    async with start_server() as server:
+        found = await why(server, stream=stream)
+    assert (found["request"]["tid"], found["request"]["parts"]) == (None, [])
+    assert "It is not known which of the process's threads worked on it" in found["sentence"]
 
 
 def switch(tid: int, at_ns: int, **times: int) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from scope_server.api.resources.why.answer import (
 from scope_server.api.resources.why.process import Process, missing_stream, process_named, why_process
 from scope_server.api.routing.call import Call
 from scope_server.errors import InvalidQuery, UnknownThing
+from scope_server.store.answers.lasting import lasting_or_refused
 from scope_server.store.answers.request import (
     Split,
     Timed,
-    lasting,
     part_columns,
     pieces_of,
     split_by_pieces,
@@ -72,7 +72,7 @@ async def why_request(call: Call, wanted: Selection, machine: tuple[int, str]) -
 
 
 async def _slowest(call: Call, wanted: Selection) -> Timed:
-    slices = lasting(wanted.table)
+    slices = lasting_or_refused(wanted.table, "stream").slices
     async with call[DATABASE].snapshot() as connection:
         found, _ = await slowest_rows(connection, wanted, slices.lasting, 1)
     if not found:
