@@ -3,13 +3,10 @@
 import contextlib
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import Any
 
-import adbc_driver_postgresql
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
-from adbc_driver_manager import AdbcConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from scope_server.errors import StoreUnavailable
@@ -23,6 +20,9 @@ _OF_THE_SCHEMA = ("42", "08P01")
 _NO_PARTITION = (
     "no partition of relation"  # a day's partition was just dropped; the SQLSTATE is that of a violated CHECK, 23514
 )
+# Columns have only PostgreSQL's own types. To ask for the others takes 0.1 s of CPU time for each connection, unless
+# they share a handle, which connections of several threads may not (arrow-adbc's issue 4753).
+_TYPES = {"adbc.postgresql.type_resolver_mode": "builtin"}
 _LOCK_S = 10  # after this time, a writer reports that it waits
 _CONNECT_S = 5
 _SILENCE_S = 15  # timeout for a database reached over TCP
@@ -50,8 +50,7 @@ class WriterConnection:
 
     def __init__(self, conninfo: str) -> None:
         try:
-            database = _Database.of(_careful(conninfo))
-            self._connection = adbc.Connection(database, AdbcConnection(database.handle))
+            self._connection = adbc.connect(_careful(conninfo), db_kwargs=_TYPES)
             self._cursor = self._connection.cursor()
         except adbc.Error as error:
             raise StoreUnavailable(_said(error)) from error
@@ -162,31 +161,6 @@ def blobs(values: Iterable[bytes | None]) -> pa.Array:
 def moments(values_ns: Sequence[int | None]) -> pa.Array:
     """A parameter of times, given in nanoseconds since 1970 UTC."""
     return pa.array([None if ns is None else ns // 1000 for ns in values_ns], pa.timestamp("us", "UTC"))
-
-
-class _Database:
-    """What the driver knows of a database's types, which takes much longer to read than to connect. All connections to
-    the database that are open at a time share it."""
-
-    _known: ClassVar[WeakValueDictionary[str, "_Database"]] = WeakValueDictionary()
-    _entry = threading.Lock()
-
-    def __init__(self, conninfo: str) -> None:
-        self.handle = adbc_driver_postgresql.connect(conninfo)
-
-    @classmethod
-    def of(cls, conninfo: str) -> "_Database":
-        with cls._entry:
-            if (database := cls._known.get(conninfo)) is None:
-                database = cls._known[conninfo] = cls(conninfo)
-            return database
-
-    def close(self) -> None:
-        """Does nothing. The driver's connection calls it when it is closed, but others may use the database."""
-
-    def __del__(self) -> None:
-        if hasattr(self, "handle"):
-            self.handle.close()
 
 
 def _careful(conninfo: str) -> str:
