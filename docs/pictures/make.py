@@ -4,7 +4,7 @@ flames.svg is a flame graph of busy.py, as `scope trace profile --flamegraph` wr
 up`, taken from a terminal (tmux) after some seconds in which busy.py and a few commands ran; only its directory and its
 port are replaced by the usual ones.
 
-console.png is not drawn here: it is the upper part of build/console-pictures/why-of-one-dark.png of `make e2e`, with
+console.png is not drawn here: it is the upper part of build/console-pictures/why-of-one-dark.jpg of `make e2e`, with
 other directories.
 """
 

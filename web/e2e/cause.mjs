@@ -1,6 +1,6 @@
 /** With the mouse: brushes slow tokens on the heatmap of the screen LLM, and reads what slowed them. */
 import { frames } from "./flames.mjs";
-import { settled } from "./page.mjs";
+import { picture, settled } from "./page.mjs";
 
 export default async function ({ given, open, tell }) {
   const { page, wrong } = await open();
@@ -31,7 +31,7 @@ export default async function ({ given, open, tell }) {
   clicks += 1;
   await page.waitForSelector(".longer");
   await settled(page);
-  await page.screenshot({ path: `${given.pictures}/cause-${given.name}.png`, fullPage: true });
+  await picture(page, `${given.pictures}/cause-${given.name}.jpg`);
   if (given.stacks) await page.focus(".brushed .flames-scroll");
   tell({
     frames: given.stacks ? await frames(page, 2) : [],

@@ -46,10 +46,11 @@ function refusal(answer) {
   return told;
 }
 
-/** Grave faults of accessibility, as lines of text. */
-export async function faults(page) {
+/** Grave faults of accessibility, as lines of text; by some rules only, if they are named. */
+export async function faults(page, rules) {
   // Of lists, whose lines are alike, the first ones are looked at; and only faults are described: the rest takes long.
-  const all = new AxeBuilder({ page }).options({ resultTypes: ["violations"], preload: false }).setLegacyMode(true);
+  const only = rules ? { runOnly: { type: "rule", values: rules } } : {};
+  const all = new AxeBuilder({ page }).options({ resultTypes: ["violations"], preload: false, ...only }).setLegacyMode(true);
   const { violations } = await REPEATED.reduce((axe, each) => axe.exclude(`${each}:nth-child(n+4)`), all).analyze();
   const grave = violations.filter((one) => GRAVE.includes(one.impact));
   return grave.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).slice(0, 3).join(", ")}`);
@@ -74,4 +75,13 @@ export async function cardsOf(page) {
 /** How much wider than the window the page is, in pixels. */
 export async function wide(page) {
   return page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+}
+
+const TALLEST = 2600; // of a picture, pixels: a list of all processes goes on for long
+
+/** A picture of the whole page, or of so much of it that a person looks at. As JPEG: a PNG of it takes long to write. */
+export async function picture(page, path) {
+  const [width, height] = await page.evaluate(() => [innerWidth, document.documentElement.scrollHeight]);
+  const clip = { x: 0, y: 0, width, height: Math.min(height, TALLEST) };
+  await page.screenshot({ path, fullPage: true, clip, type: "jpeg", quality: 80 });
 }

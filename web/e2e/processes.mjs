@@ -1,7 +1,7 @@
 /** Opens the tree of processes, takes the picture that the watched program waits for, and waits for its child's end. */
 import { existsSync } from "node:fs";
 
-import { faults, settled, wide } from "./page.mjs";
+import { faults, picture, settled, wide } from "./page.mjs";
 
 export default async function ({ given, open, tell }) {
   const { page, wrong } = await open();
@@ -16,7 +16,7 @@ export default async function ({ given, open, tell }) {
   });
   await row(given.child).locator("td:nth-child(4):has-text('3')").waitFor();
   const [parent, child] = [await told(given.parent), await told(given.child)];
-  await page.screenshot({ path: `${given.pictures}/processes-of-one-${given.theme}.png`, fullPage: true });
+  await picture(page, `${given.pictures}/processes-of-one-${given.theme}.jpg`);
   const faulty = await faults(page);
   await row(given.parent).locator("button[aria-expanded]").click();
   const why = await row(given.parent).locator(".branch a").getAttribute("href");

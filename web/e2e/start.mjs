@@ -1,9 +1,9 @@
 /** Starts a template and a probe with a filter on the machines that have a label; tells what the page says of them. */
-import { faults, settled, wide } from "./page.mjs";
+import { faults, picture, settled, wide } from "./page.mjs";
 
 export default async function ({ given, open, tell }) {
   const { page, wrong } = await open();
-  const picture = (name) => page.screenshot({ path: `${given.pictures}/${name}.png`, fullPage: true });
+  const shown = (name) => picture(page, `${given.pictures}/${name}.jpg`);
   const begin = async () => {
     const command = await page.innerText(".command code");
     await page.click("button[type=submit]");
@@ -22,10 +22,10 @@ export default async function ({ given, open, tell }) {
   await page.click("button:has-text('A template')");
   await page.click("label:has(b:text-is('slow'))");
   const on = await page.innerText(".labels + p");
-  await picture("start-template");
+  await shown("start-template");
   const faulty = await faults(page);
   const template = await begin();
-  await picture("tasks-together");
+  await shown("tasks-together");
   await template.stop.click();
   await page.waitForSelector("button:has-text('Stop all')", { state: "detached" });
 
@@ -39,7 +39,7 @@ export default async function ({ given, open, tell }) {
   await page.keyboard.type("= 'getppid'");
   await page.keyboard.press("Enter");
   await page.waitForURL(/only=/);
-  await picture("start-filter");
+  await shown("start-filter");
   const filtered = await begin();
   tell({
     on,
