@@ -84,9 +84,9 @@ export function Picture({ stream, selection }: { stream: Stream; selection?: Sel
 function Rate({ stream, selection }: { stream: Stream; selection?: Selection }) {
   const { t } = useLingui();
   const [search, change] = useAddress();
-  const totals = useTotals({ stream: stream.name, top: 1, series: true });
+  const totals = useTotals({ stream: stream.name, top: 1, series: true, fine: true });
   const marks = useMarks(stream.name);
-  const every = seconds(step(timesOf(search))) ?? 60;
+  const every = seconds(step(timesOf(search), true)) ?? 60;
   const group = totals.data?.groups[0];
   const { times, lines } = useMemo(
     () => linesOf(group ? [{ name: stream.name, cell: "count", group }] : [], every, 1 / every),

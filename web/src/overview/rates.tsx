@@ -34,7 +34,7 @@ export function Rates() {
   const answers = useAllTotals(recorded, { series: true });
   const groups = answers.map((answer) => answer.data?.groups[0]);
   const known = answers.map((answer) => answer.dataUpdatedAt).join() + recorded.join();
-  const every = seconds(step(timesOf(search))) ?? 60;
+  const every = seconds(step(timesOf(search), true)) ?? 60;
   const { times, lines } = useMemo(
     () =>
       linesOf(

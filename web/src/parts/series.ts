@@ -16,6 +16,8 @@ export interface Wanted {
   top?: number;
   /** With a point for each step. */
   series?: boolean;
+  /** The series only counts rows, and may have steps below a minute. */
+  fine?: boolean;
   /** A condition beside the page's filter. */
   where?: string;
   /** The name of its card; none: that of the stream. */
@@ -26,11 +28,11 @@ export interface Wanted {
   machine?: string;
 }
 
-function query({ stream, cells = ["count"], by = [], top = 10, series = false }: Wanted, of: Asked, enabled = true) {
+function query({ stream, cells = ["count"], by = [], top = 10, series = false, fine = false }: Wanted, of: Asked, enabled = true) {
   return {
-    queryKey: ["totals", cells, by, top, series, ...of.key],
+    queryKey: ["totals", cells, by, top, series, fine, ...of.key],
     queryFn: ({ signal }: { signal: AbortSignal }) => {
-      const every = series ? step(of.times()) : undefined;
+      const every = series ? step(of.times(), fine) : undefined;
       const given = { ...of.now(), by: by.join(",") || undefined, cells: cells.join(","), top, every };
       return data(api.GET("/api/v1/aggregates/{stream}", { params: { path: { stream }, query: given }, signal }));
     },
@@ -49,5 +51,5 @@ export function useTotals(wanted: Wanted, enabled = true) {
 /** Rows of several streams over the page's window. With `all`, also those that the filter leaves out. */
 export function useAllTotals(names: string[], { series = false, all = false }: { series?: boolean; all?: boolean }) {
   const asked = useAllAsked(names, { whole: true, all });
-  return useQueries({ queries: asked.map((of, number) => query({ stream: names[number] ?? "", top: 1, series }, of)) });
+  return useQueries({ queries: asked.map((of, number) => query({ stream: names[number] ?? "", top: 1, series, fine: true }, of)) });
 }

@@ -27,8 +27,9 @@ it("a selection becomes a filter within the page's", () => {
 
 it("a series has a readable number of points", () => {
   for (const hours of [150 / 3600, 0.25, 0.5, 1, 6, 24, 24 * 7, 24 * 30]) {
-    const points = (hours * 3600) / { "5s": 5, "15s": 15, "1m": 60, "5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400 }[step({ since: new Date(NOW.getTime() - hours * 3.6e6), until: NOW })];
+    const points = (hours * 3600) / { "5s": 5, "15s": 15, "1m": 60, "5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400 }[step({ since: new Date(NOW.getTime() - hours * 3.6e6), until: NOW }, true)];
     expect(points).toBeGreaterThanOrEqual(30);
     expect(points).toBeLessThanOrEqual(200);
   }
+  expect(step({ since: new Date(NOW.getTime() - 150_000), until: NOW })).toBe("1m"); // of what has no rollups of seconds
 });

@@ -36,11 +36,14 @@ export function asked(search: Pick<Search, "since" | "until">): { since: string;
   return { since: since.toISOString(), until: until.toISOString() };
 }
 
-/** The step of a series with a readable number of points. Summaries have a row a second: shorter steps would jump. */
-export function step({ since, until }: Times): "5s" | "15s" | "1m" | "5m" | "15m" | "1h" | "6h" | "1d" {
+/**
+ * The step of a series with a readable number of points. Below a minute only where rows are just counted, `fine`: there are
+ * rollups of that, and all else would be read from rows. Summaries have a row a second: shorter steps would jump.
+ */
+export function step({ since, until }: Times, fine = false): "5s" | "15s" | "1m" | "5m" | "15m" | "1h" | "6h" | "1d" {
   const length = (until.getTime() - since.getTime()) / 1000;
-  if (length <= 150) return "5s";
-  if (length <= 40 * 60) return "15s";
+  if (fine && length <= 150) return "5s";
+  if (fine && length <= 40 * 60) return "15s";
   if (length <= 150 * 60) return "1m";
   if (length <= 12 * 3600) return "5m";
   if (length <= 2 * 86_400) return "15m";
