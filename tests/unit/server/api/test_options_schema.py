@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 
 from scope_agentd.control.messages import option_message
 from scope_bpf.probes import probes
