@@ -1194,6 +1194,7 @@ class Why(TypedDict):
     disks: list[DiskTime]
     peers: list[Peer]
     not_recorded: list[Missing]
+    losses: list[LossInTime]
     complete: bool
 
 

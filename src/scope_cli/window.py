@@ -80,6 +80,14 @@ def print_remarks(found: Mapping[str, Any]) -> None:
         print_remark(
             f"scope: rows before {found['read_since']} were not read: they are too many; narrow it with --since"
         )
-    lost = sum(loss["count"] or 0 for loss in found["losses"])
-    if lost:
+    print_losses(found["losses"])
+
+
+def print_losses(losses: Sequence[Mapping[str, Any]]) -> None:
+    """Says how many events of an answer's time were lost, and whether tasks did not record all of it."""
+    from scope_cli.printable import print_remark
+
+    if lost := sum(loss["count"] or 0 for loss in losses):
         print_remark(f"scope: {lost:,} events of this time were lost")
+    if any(loss["count"] is None for loss in losses):
+        print_remark("scope: a task did not record all of this time; scope tasks says why")

@@ -44,6 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
     from scope_cli.errors import UsageError
     from scope_cli.printable import print_json, print_line, print_remark
+    from scope_cli.window import print_losses
 
     client = Client()
     names = ("stream", "where", "pid", "start", "since", "until")
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
         print_line(line)
     if not found["complete"]:
         print_remark("scope: not all rows of this time were read; narrow it with --since")
+    print_losses(found["losses"])
     for lacks in found["not_recorded"]:
         print_remark(f"scope: {lacks['stream']} was not recorded: {lacks['remedy']}")
 

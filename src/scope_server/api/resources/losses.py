@@ -1,6 +1,6 @@
 """What is not among the rows: events that were lost, and times at which a task did not record."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -103,6 +103,14 @@ async def losses_of(call: Call, wanted: Selection) -> list[LossInTime]:
         task=wanted.task,
         most=_SHOWN,
     )
+
+
+async def losses_among(
+    call: Call, streams: Collection[str], machine: int, since: datetime, until: datetime
+) -> list[LossInTime]:
+    """The newest losses of some streams of a machine (by key) in a window."""
+    of_all = await _fetched(call, None, since=since, until=until, machines=[machine], task=None, most=_MOST)
+    return [loss for loss in of_all if loss.stream in streams][:_SHOWN]
 
 
 async def lost_of(call: Call, wanted: Selection) -> list[tuple[str, int | None]]:

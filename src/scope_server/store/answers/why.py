@@ -36,3 +36,5 @@ PROCESSES = Asked(
 SCHEDULED_PROCESSES = Asked(
     "sched_process_summary", "sum(on_cpu_ns), sum(run_queue_ns), sum(off_cpu_ns)", _PROCESS, top=MOST_PROCESSES
 )
+ASKED = (WALL, THREADS, CALLS, FAULTS, SYSCALLS, FILES, LOCKS, DISKS, PEERS)  # of a process
+STREAMS = frozenset(one.stream for one in (*ASKED, SCHEDULED, PROCESSES, SCHEDULED_PROCESSES))

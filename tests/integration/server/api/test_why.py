@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.integration.server.api.recorded import BEGIN, WINDOW, store
-from tests.integration.server.records import FIRST_KTIME_NS, Line
+from tests.integration.server.records import FIRST_KTIME_NS, Line, Run, account
 from tests.integration.server.running import Server
 
 StartServer = Callable[..., Any]
@@ -75,6 +75,21 @@ async def test_from_the_scheduler(line: Line, start_server: StartServer) -> None
     assert found["sentence"] == "Of 100 ms of its threads' time: 92% blocked, 5% waiting for a CPU."
     assert [each["path"] for each in found["files"]] == ["/data/x"]
     assert {each["stream"] for each in found["not_recorded"]} == {"why_summary", "syscall_summary"}
+    assert found["losses"] == []
+
+
+async def test_what_was_lost_is_told(line: Line, start_server: StartServer) -> None:
+    """Losses of the streams that tell are in the answer, those of others are not."""
+    await store(line, "sched_summary", [{"tid": 1, "thread_comm": "t1", "on_cpu_ns": MS}])
+    run, lost = Run(), {("ring", "ring_full"): 7}
+    await line.send(
+        run.start(), run.accounts(FIRST, sched_summary=account(7, lost), switch=account(7, lost), exec=account(7, lost))
+    )
+    async with start_server() as server:
+        for query in ({"pid": 4711}, {}):
+            found = await why(server, **query)
+            told = sorted((each["stream"], each["count"]) for each in found["losses"])
+            assert told == [("sched_summary", 7), ("switch", 7)]
 
 
 async def test_locks_disks_and_peers(line: Line, start_server: StartServer) -> None:

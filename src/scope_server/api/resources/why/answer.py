@@ -4,6 +4,7 @@ from datetime import datetime
 
 from pydantic import Field
 
+from scope_server.api.resources.losses import LossInTime
 from scope_server.api.routing.models import Answer, Recorded
 from scope_views.why.request import PARTS
 
@@ -182,4 +183,7 @@ class Why(Recorded):
     disks: list[DiskTime]
     peers: list[Peer] = Field(description="those with most bytes sent first")
     not_recorded: list[Missing]
+    losses: list[LossInTime] = Field(
+        description="of the streams that tell, in this time, the newest first: what is said lacks them"
+    )
     complete: bool = Field(description="all stored rows of the time were read")

@@ -59,6 +59,7 @@ async def why_machine(call: Call, machine: tuple[int, str], since: datetime, unt
         disks=[],
         peers=[],
         not_recorded=[] if ranked else [missing_stream(call, SCHEDULED_PROCESSES.stream, None)],
+        losses=[],
         complete=all(each.complete and len(each.groups) < MOST_PROCESSES for each in (by_why, by_sched)),
     )
 

@@ -24,6 +24,7 @@ from scope_server.api.routing.call import Call
 from scope_server.errors import UnknownThing
 from scope_server.store.answers.asked import Asked, Found, found
 from scope_server.store.answers.why import (
+    ASKED,
     CALLS,
     DISKS,
     FAULTS,
@@ -40,7 +41,6 @@ from scope_views.why.process import Call as BlockedCall
 from scope_views.why.process import Lock, Wall, sentence
 
 _ADDRESSES = 1 << 64
-_ASKED = (WALL, THREADS, CALLS, FAULTS, SYSCALLS, FILES, LOCKS, DISKS, PEERS)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ async def why_process(call: Call, process: Process, since: datetime, until: date
     async def asked(what: Asked) -> Found:
         return await found(call[DATABASE], process.rows(call, what.stream, since, until), what)
 
-    answers = {what: await asked(what) for what in _ASKED}
+    answers = {what: await asked(what) for what in ASKED}
     if not answers[WALL].groups:
         answers[SCHEDULED] = await asked(SCHEDULED)
     wall, threads = _wall(answers)
@@ -123,6 +123,7 @@ async def why_process(call: Call, process: Process, since: datetime, until: date
         disks=[DiskTime(**group) for group in answers[DISKS].groups],
         peers=[_peer(group) for group in answers[PEERS].groups],
         not_recorded=[missing_stream(call, what.stream, process.pid) for what in missing],
+        losses=[],
         complete=all(each.complete for each in answers.values()),
     )
 

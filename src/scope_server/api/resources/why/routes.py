@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from scope_server.accounts.caller import Role
+from scope_server.api.resources.losses import losses_among
 from scope_server.api.resources.machines import find_machine
 from scope_server.api.resources.streams import StreamPath, stream_named
 from scope_server.api.resources.why.answer import Why
@@ -18,6 +19,8 @@ from scope_server.api.routing.models import PID, NodeName, Whole
 from scope_server.api.routing.rates import WORK
 from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import InvalidQuery
+from scope_server.store.answers.threads import SWITCHES
+from scope_server.store.answers.why import STREAMS
 from scope_server.store.reading.selection import Selection
 
 ROUTES = Routes()
@@ -64,15 +67,25 @@ async def get_why(call: Call, query: WhyQuery) -> Why:
         table = stream_named(call, StreamPath(stream=query.stream))
         where = condition_of(query.where, table)
         machine = await find_machine(call, query.machine)
-        return await why_request(call, Selection(table, where, since, until, [machine[0]]), machine)
+        found = await why_request(call, Selection(table, where, since, until, [machine[0]]), machine)
+        return await _with_losses(call, found, machine[0])
     if query.where is not None:
         raise InvalidQuery("it chooses a row of a stream: name the stream", parameter="where")
     machine = await find_machine(call, query.machine)
     if query.pid is None:
         if query.start is not None:
             raise InvalidQuery("it is a process's: name its pid", parameter="start")
-        return await why_machine(call, machine, since, until)
-    return await why_process(call, await process_named(call, machine, query.pid, query.start), since, until)
+        return await _with_losses(call, await why_machine(call, machine, since, until), machine[0])
+    process = await process_named(call, machine, query.pid, query.start)
+    return await _with_losses(call, await why_process(call, process, since, until), machine[0])
+
+
+async def _with_losses(call: Call, found: Why, machine: int) -> Why:
+    telling = {*STREAMS, SWITCHES.stream}
+    if found.request:
+        telling |= {found.request.stream, found.request.split_by or ""}
+    losses = await losses_among(call, telling, machine, found.since, found.until)
+    return found.model_copy(update={"losses": losses})
 
 
 @ROUTES.get(f"{PREFIX}/why/timeline", Role.VIEWER, lags=always, rate=WORK)
