@@ -6,14 +6,20 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from tests.integration.server.records import FIRST_KTIME_NS, Line, Run, rows
 from tests.integration.server.running import Server
+from tests.integration.server.stand_in_agent import StandInAgent
+from tests.integration.server.test_app import STORED, answers, recorded, uploading
+
+from scope_proto.scope.v1.record_pb2 import Record
 
 StartServer = Callable[..., Any]
+Store = Callable[[Record], Awaitable[None]]
 SCOPE = (sys.executable, "-m", "scope_cli.main")
 
 
@@ -70,35 +76,45 @@ async def test_a_time_ago_and_a_filter_narrow(line: Line, start_server: StartSer
         )
 
 
-async def test_rows_are_followed(line: Line, start_server: StartServer) -> None:
+@asynccontextmanager
+async def _agent(server: Server) -> AsyncIterator[tuple[Run, Store]]:
+    """A run of an agent of this server, and what stores a record of it."""
+    agent = StandInAgent()
+    async with agent.attending(server) as channel, uploading(agent, channel) as call:
+
+        async def store(record: Record) -> None:
+            assert await answers(call, record) == [STORED]
+
+        yield await recorded(server, agent), store
+
+
+async def test_rows_are_followed(start_server: StartServer) -> None:
     """`--follow --since` prints stored rows since a time, then each new row, also late ones; Ctrl-C exits with 0."""
-    run = Run()
-    await line.send(run.batch(1, rows(11), boot_to_utc_ns=_ago(3000)))
-    await line.send(run.batch(2, rows(13, 100), boot_to_utc_ns=_ago(120)))
-    async with start_server() as server:
+    async with start_server() as server, _agent(server) as (run, store):
+        await store(run.batch(1, rows(11), boot_to_utc_ns=_ago(3000)))
+        await store(run.batch(2, rows(13, 100), boot_to_utc_ns=_ago(120)))
         process = await _begun(server, "syscall", "--json", "--follow", "--since", "-5m", "--where", "comm = one")
         assert await _numbers(process, 7) == list(range(100, 113, 2))
-        await line.send(run.batch(3, rows(10, 200), boot_to_utc_ns=_ago(0)))
+        await store(run.batch(3, rows(10, 200), boot_to_utc_ns=_ago(0)))
         assert await _numbers(process, 5) == list(range(200, 210, 2))
-        await line.send(run.batch(4, rows(10, 300), boot_to_utc_ns=_ago(240)))
+        await store(run.batch(4, rows(10, 300), boot_to_utc_ns=_ago(240)))
         assert await _numbers(process, 5) == list(range(300, 310, 2))
         process.send_signal(signal.SIGINT)
         out, said = await process.communicate()
         assert (process.returncode, out, said) == (0, b"", b"")
 
 
-async def test_what_was_there_before_is_left_out(line: Line, start_server: StartServer) -> None:
+async def test_what_was_there_before_is_left_out(start_server: StartServer) -> None:
     """`--follow` without `--since` prints all rows stored after its first request, and no earlier ones."""
-    run = Run()
-    await line.send(run.batch(1, rows(11)))
+    async with start_server() as server, _agent(server) as (run, store), asyncio.TaskGroup() as tasks:
+        await store(run.batch(1, rows(11)))
 
-    async def store() -> None:
-        for number in range(2, 10_000):
-            await line.send(run.batch(number, rows(1, 100 + number)))
-            await asyncio.sleep(0.05)
+        async def go_on() -> None:
+            for number in range(2, 10_000):
+                await store(run.batch(number, rows(1, 100 + number)))
+                await asyncio.sleep(0.05)
 
-    async with start_server() as server, asyncio.TaskGroup() as tasks:
-        storing = tasks.create_task(store())
+        storing = tasks.create_task(go_on())
         process = await _begun(server, "syscall", "--follow", "--json", "--limit", "17")
         found = await _numbers(process, 17)
         assert await process.wait() == 0

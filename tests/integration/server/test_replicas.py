@@ -44,6 +44,7 @@ QUESTIONS: Mapping[str, tuple[str, dict[str, str]]] = {
     "get_slowest": ("slowest/syscall", WINDOW),
     "get_trace": ("trace", {**WINDOW, "streams": "syscall", "format": "chrome"}),
     "get_why": ("why", {**WINDOW, "pid": "4711"}),
+    "get_why_timeline": ("why/timeline", {**WINDOW, "pid": "4711"}),
     "get_states": ("states/cuda_live", {}),
 }
 
@@ -145,9 +146,9 @@ async def test_every_question_has_the_same_answer(start: Start, line: Line) -> N
     """Each route that may be answered by a replica is, as by the primary; its age is in a header and in JSON."""
     assert QUESTIONS.keys() == {route.name for route in TABLE if route.lags is not never}
     async with start() as server:
-        machine = {"get_why": {"machine": line.machine.machine_id}}
+        machine = {"machine": line.machine.machine_id}
         for number, (name, (path, others)) in enumerate(QUESTIONS.items()):
-            asked = {**others, **machine.get(name, {})}
+            asked = {**others, **machine} if "pid" in others else others
             assert (await metrics(server))["answers_total"] == number, name
             age_s, body = await told(server, path, asked)
             primary_age_s, of_primary = await told(server, path, asked, **{"Cache-Control": "no-cache"})
