@@ -79,8 +79,8 @@ class Settings:
     authority: Annotated[
         Path,
         Setting(
-            "directory with key.pem and certificate.pem of the certificate authority, which are made if there is no "
-            "key; servers of one fleet share it",
+            "directory of the certificate authority: key.pem has its root's key and certificate, and is made if there "
+            "is none; certificate.pem is for those who only want to know the servers. Servers of one fleet share it",
             within_state="authority",
         ),
     ]

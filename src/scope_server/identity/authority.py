@@ -17,8 +17,9 @@ from scope_server.identity.root import Root
 from scope_wire.identity import Holder, Identity, Kind
 from scope_wire.keys import Credentials, make_key, pem_of, read_private, signing_request, write_private
 
-CERTIFICATE_FILE, KEY_FILE = "certificate.pem", "key.pem"  # in the authority's directory
-_REPLACED_FILE = "replaced.pem"
+# In the authority's directory. A root is one file, so that a server that is killed never leaves half of one.
+ROOT_FILE, CERTIFICATE_FILE = "key.pem", "certificate.pem"
+_NEXT_FILE, _REPLACED_FILE = "next-key.pem", "replaced.pem"
 
 
 class Authority:
@@ -52,9 +53,12 @@ class Authority:
             if not given:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 with _alone(directory):
-                    if not (directory / KEY_FILE).exists():
-                        Root.make().write(directory / CERTIFICATE_FILE, directory / KEY_FILE)
-            self.reread()
+                    if not (directory / ROOT_FILE).exists():
+                        Root.make().write(directory / ROOT_FILE)
+                    self.reread()
+                    self._show_certificate()
+            else:
+                self.reread()
         except OSError as error:
             raise InvalidSettings(f"authority: cannot use {directory}: {error.strerror}") from None
         except ValueError as error:
@@ -62,8 +66,8 @@ class Authority:
         self._own: Credentials | None = None
 
     def _read_next(self) -> Root | None:
-        following = self._directory / f"next-{KEY_FILE}"
-        return Root.read(self._directory / f"next-{CERTIFICATE_FILE}", following) if following.exists() else None
+        file = self._directory / _NEXT_FILE
+        return Root.read(file, file) if file.exists() else None
 
     def _read_replaced(self) -> list[x509.Certificate]:
         """Of each replaced root its certificate, then that which it signed for the next one."""
@@ -105,7 +109,7 @@ class Authority:
             if self._next:
                 raise NotOurs("the authority is being replaced already: `scope admin rotate-ca` shows the progress")
             following = Root.make()
-            following.write(self._directory / f"next-{CERTIFICATE_FILE}", self._directory / f"next-{KEY_FILE}")
+            following.write(self._directory / _NEXT_FILE)
             self._next = following
 
     def finish_rotation(self) -> None:
@@ -122,10 +126,9 @@ class Authority:
             if self.certificate not in self.replaced:  # else a server was killed below
                 kept = [*self._read_replaced(), self.certificate, self._root.vouch_for(self._next)]
                 write_private(self._directory / _REPLACED_FILE, b"".join(map(pem_of, kept)))
-            self._next.write(self._directory / CERTIFICATE_FILE, self._directory / KEY_FILE)
-            for name in (KEY_FILE, CERTIFICATE_FILE):
-                (self._directory / f"next-{name}").unlink(missing_ok=True)
+            (self._directory / _NEXT_FILE).replace(self._directory / ROOT_FILE)
             self.reread()
+            self._show_certificate()
 
     def reread(self) -> None:
         """Takes what another server of the fleet has changed. Files that cannot be used change nothing.
@@ -137,10 +140,17 @@ class Authority:
             self._root, self._next = Root.read(*self._given), None
             self.replaced, self.vouched = (), ()
             return
-        root = Root.read(self._directory / CERTIFICATE_FILE, self._directory / KEY_FILE)
+        root = Root.read(self._directory / ROOT_FILE, self._directory / ROOT_FILE)
         following, replaced = self._read_next(), self._read_replaced()
         self._root, self._next = root, following
         self.replaced, self.vouched = tuple(replaced[::2]), tuple(replaced[1::2])
+
+    def _show_certificate(self) -> None:
+        """Keeps the certificate of the root also as a file without a key, for those who only want to know the servers:
+        nginx, Prometheus, browsers."""
+        file, shown = self._directory / CERTIFICATE_FILE, pem_of(self.certificate)
+        if not file.exists() or file.read_bytes() != shown:
+            write_private(file, shown)
 
     def secret(self, purpose: str) -> bytes:
         """32 bytes that servers with this authority have in common, and nobody else can know; others when the root is

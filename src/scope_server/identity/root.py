@@ -39,7 +39,7 @@ class Root:
 
     @classmethod
     def read(cls, certificate_file: Path, key_file: Path) -> "Root":
-        """The root in two files.
+        """The root in two files, which may be the same.
 
         Raises:
             OSError: one cannot be read.
@@ -48,7 +48,10 @@ class Root:
         key = serialization.load_pem_private_key(read_private(key_file), None)
         if not isinstance(key, Key):
             raise InvalidKeyFile(f"{key_file.name} is not an ECDSA key")
-        certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+        try:
+            certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+        except ValueError:
+            raise InvalidKeyFile(f"{certificate_file.name} has no certificate") from None
         if certificate.public_key() != key.public_key():
             raise InvalidKeyFile(f"{certificate_file.name} is of another key than {key_file.name}")
         try:
@@ -62,14 +65,13 @@ class Root:
             )
         return cls(key, certificate)
 
-    def write(self, certificate_file: Path, key_file: Path) -> None:
-        """Writes the root into two files that only their owner may read.
+    def write(self, file: Path) -> None:
+        """Writes key and certificate into a file that only its owner may read, at once.
 
         Raises:
-            OSError: they cannot be written.
+            OSError: it cannot be written.
         """
-        write_private(certificate_file, pem_of(self.certificate))
-        write_private(key_file, pem_of(self.key))  # last: it says that both are there
+        write_private(file, pem_of(self.key) + pem_of(self.certificate))
 
     def vouch_for(self, following: "Root") -> x509.Certificate:
         """The certificate of the next root's key by this one: who trusts this root knows the next one by it."""

@@ -1,5 +1,8 @@
 """The authority's files, and what it signs."""
 
+import itertools
+import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -17,6 +20,7 @@ from scope_server.identity.root import LIFETIME
 from scope_wire.identity import Identity, Kind, Role, holder_of
 from scope_wire.keys import make_key, signing_request
 
+_OPERATIONS = {"open", "os.rename", "os.remove"}
 ME = Identity(Kind.OPERATOR, "me", Role.VIEWER)
 
 
@@ -27,18 +31,21 @@ def test_it_is_made_once(tmp_path: Path) -> None:
     assert (folder / "key.pem").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_given_one_is_used(tmp_path: Path) -> None:
-    """Files that cannot be used are told before anything listens."""
+def test_a_root_that_cannot_be_used(tmp_path: Path) -> None:
+    """It is told before anything listens."""
     folder, other = tmp_path / "authority", tmp_path / "other"
-    Authority(folder)
-    Authority(other)
-    (folder / "certificate.pem").write_bytes((other / "certificate.pem").read_bytes())
-    with pytest.raises(InvalidSettings, match=r"authority: .*of another key"):
-        Authority(folder)
-    (folder / "certificate.pem").write_text("nonsense")
-    with pytest.raises(InvalidSettings, match="authority: cannot use"):
-        Authority(folder)
-    (folder / "key.pem").chmod(0o644)
+    own, foreign = ((each, Authority(each))[0] / "key.pem" for each in (folder, other))
+    key, _, _ = own.read_text().partition("-----BEGIN CERTIFICATE")
+    _, _, certificate = foreign.read_text().partition("-----BEGIN CERTIFICATE")
+    for content, told in (
+        (f"{key}-----BEGIN CERTIFICATE{certificate}", "of another key"),
+        (key, "has no certificate"),
+        ("nonsense", "authority: cannot use"),
+    ):
+        own.write_text(content)
+        with pytest.raises(InvalidSettings, match=told):
+            Authority(folder)
+    own.chmod(0o644)
     with pytest.raises(InvalidSettings, match="chmod 600"):
         Authority(folder)
 
@@ -109,3 +116,40 @@ def _tried(step: Callable[[Authority], None], server: Authority) -> bool:
     except NotOurs:
         return False
     return True
+
+
+def test_a_server_that_is_killed_while_it_replaces_the_root(tmp_path: Path) -> None:
+    """At whatever file operation: the next server has one of both roots, finishes what was begun, and keeps of the
+    replaced root what machines need that were away. The file with the certificate is of the root that it has."""
+    lasted = 0
+    for operation in itertools.count():
+        folder = tmp_path / str(operation)
+        authority = Authority(folder)
+        first = authority.certificate
+        authority.begin_rotation()
+        following = authority.trusted[0]
+        killed = _killed_at(operation, authority.finish_rotation)
+        again = Authority(folder)
+        if again.rotates:
+            assert again.certificate == first
+            again.finish_rotation()
+        else:
+            lasted += killed
+        assert (again.certificate, again.replaced) == (following, (first,))
+        again.vouched[0].verify_directly_issued_by(first)
+        assert x509.load_pem_x509_certificate((folder / "certificate.pem").read_bytes()) == following
+        again.begin_rotation()
+        if not killed:
+            break
+    assert operation > 5
+    assert lasted > 0
+
+
+def _killed_at(operation: int, work: Callable[[], None]) -> bool:
+    """Does the work in another process, which is killed before a file operation; whether it had so many."""
+    if not (pid := os.fork()):
+        left = itertools.count(operation, -1)
+        sys.addaudithook(lambda event, _: os._exit(9) if event in _OPERATIONS and next(left) == 0 else None)
+        work()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
