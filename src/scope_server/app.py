@@ -68,6 +68,7 @@ from scope_wire.refused.refusals import Refusals
 log = logging.getLogger(__name__)
 
 _WAITING = 100  # calls of agents that are not accepted or refused yet
+_STRANGERS = 10_000  # calls of who has no certificate: each is short, or cut
 
 
 async def serve(
@@ -235,7 +236,7 @@ async def _for_agents(
         Endpoint.parse(settings.enrol, "enrol").showing(own),
         cleanup,
         of_clients=False,
-        calls=_WAITING,
+        calls=_STRANGERS,
     )
     return [ingest, enrol]
 

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from scope_server.api.serving import Runner
 from scope_server.errors import AddressTaken
-from scope_wire.channel import listen, server_options
+from scope_wire.channel import Options, listen, server_options
 from scope_wire.endpoint import Endpoint
 from scope_wire.https import serving
 from scope_wire.keys import Credentials
@@ -19,6 +19,8 @@ from scope_wire.unix_socket import listening
 _WAIT_S = 5.0
 _AGAIN_S = 0.2
 _GRACE_S = 1.0  # for open streams, when the server stops
+_STRANGER_S = 15.0  # a connection without a certificate gets no new calls after this time, and is cut after twice of it
+_STRANGER_CALLS = 4  # at a time, on such a connection
 
 
 async def serve_http(
@@ -69,6 +71,8 @@ async def serve_grpc(
 ) -> Endpoint:
     """Serves agents until `cleanup`, with at most `calls` calls at a time; returns the endpoint with its port.
 
+    Connections of clients that need no certificate are closed after a while, so that unfinished calls do not add up.
+
     Args:
         purpose: name of the setting.
         add: adds the service to the server.
@@ -79,7 +83,8 @@ async def serve_grpc(
     """
 
     async def begin() -> Endpoint:
-        server = grpc.aio.server(options=server_options(), maximum_concurrent_rpcs=calls)
+        options = server_options() if of_clients else [*server_options(), *_of_strangers()]
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=calls)
         add(server)
         try:
             found = listen(server, at, of_clients=of_clients)
@@ -90,6 +95,16 @@ async def serve_grpc(
         return found
 
     return await _patiently(begin)
+
+
+def _of_strangers() -> Options:
+    """Calls whose message never ends hold their places no longer than this."""
+    age_ms = int(1000 * _STRANGER_S)
+    return [
+        ("grpc.max_connection_age_ms", age_ms),
+        ("grpc.max_connection_age_grace_ms", age_ms),
+        ("grpc.max_concurrent_streams", _STRANGER_CALLS),
+    ]
 
 
 async def _patiently(begin: Callable[[], Awaitable[Endpoint]]) -> Endpoint:

@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import pytest
 from tests.fleet import make_member, of_machine, of_person, to_agent
+from tests.grpcurl import grpcurl
 from tests.integration.agentd.conftest import control_of
 from tests.integration.agentd.driving import (
     Caller,
@@ -65,6 +66,24 @@ async def test_a_role_allows_calls(start_agent: StartAgent, server: StandInServe
             assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
             assert f"scope:operator/viewer/tester may not call {method}" in str(refused.value.details())
         assert len(await tasks_of(agent)) == (1 if role is Role.VIEWER else 2)
+
+
+async def test_a_person_while_the_authority_is_replaced(
+    start_agent: StartAgent, server: StandInServer, tmp_path: Path
+) -> None:
+    """The real grpcurl calls an agent that has a certificate of the next root, with a file that has both roots; the
+    file of before does not know this agent."""
+    before, meanwhile = tmp_path / "before.pem", tmp_path / "meanwhile.pem"
+    of_person(server.authority).write(before)
+    server.authority.begin_rotation()
+    of_person(server.authority).write(meanwhile)
+    assert meanwhile.read_text().count("BEGIN CERTIFICATE") == 3
+    async with start_agent() as agent:
+        for file, status, told in ((meanwhile, 0, "installation_id"), (before, 1, "unknown authority")):
+            shown = ["-cacert", file, "-cert", file, "-key", file, "-servername", AGENT_NAME]
+            command = [grpcurl(), *shown, agent.address, "scope.v1.AgentControl/GetNode"]
+            ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+            assert (ran.returncode, told in ran.stdout + ran.stderr) == (status, True), ran
 
 
 async def test_a_revoked_person_is_refused(start_agent: StartAgent, server: StandInServer) -> None:

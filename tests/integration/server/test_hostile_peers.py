@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +25,7 @@ from scope_agentd.identity.join import join
 from scope_cli.https import socket_opener
 from scope_proto.scope.v1 import enrolment_pb2, session_pb2
 from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentStub
+from scope_server import listen
 from scope_server.identity import register
 from scope_server.identity.authority import Authority
 from scope_wire.https import calling
@@ -35,6 +37,7 @@ StartServer = Callable[..., Any]
 Code = grpc.StatusCode
 METHODS = tuple(session_pb2.DESCRIPTOR.services_by_name["Session"].methods)
 PATIENCE_S = 60
+HELD_CONNECTIONS = 251  # with four calls each
 
 
 @pytest.fixture(autouse=True)
@@ -262,3 +265,28 @@ async def test_failed_handshakes_are_counted(database: str, tmp_path: Path, monk
     text = log.read_text()
     for reason in ("no_certificate", "wrong_authority", "expired", "plain_text"):
         assert len([line for line in text.splitlines() if "a peer was refused" in line and reason in line]) == 1, text
+
+
+async def test_enrolments_that_never_end(
+    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand calls without a certificate, whose message never comes, keep nobody from joining; they are cut."""
+    monkeypatch.setattr(listen, "_STRANGER_S", 3)
+
+    async def never() -> AsyncIterator[bytes]:
+        await asyncio.sleep(PATIENCE_S)
+        yield b""
+
+    async with start_server() as server, AsyncExitStack() as opened:
+        held = []
+        for _ in range(HELD_CONNECTIONS):
+            channel: Any = await opened.enter_async_context(
+                to_server(server.enrol, Anonymous((server.authority.certificate,)))
+            )
+            held += [
+                channel.stream_stream(f"/scope.v1.Enrolment/{name}")(never(), timeout=PATIENCE_S)
+                for name in ("GetAuthority", "Join", "Return", "Join")
+            ]
+        await asyncio.gather(*(one.wait_for_connection() for one in held))
+        await joined(server, tmp_path / "meanwhile")
+        assert set(await asyncio.gather(*(one.code() for one in held))) == {Code.UNAVAILABLE}
