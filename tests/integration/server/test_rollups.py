@@ -1,5 +1,6 @@
 """Rollups equal the totals of the rows exactly, merged or not, also with late, resent or refused records."""
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -74,6 +75,25 @@ def merge(line: Line) -> int:
         steps += 1
     connection.close()
     return steps
+
+
+async def test_streams_without_rows_cost_nothing(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one look at each, a stream that nothing was written of is left alone for a while; others are looked at."""
+    await line.send(Run().batch(1, rows(1, ktime_ns=[time.time_ns() - BOOT_TO_UTC_NS])))
+    asked = list[str]()
+    query = WriterConnection.query
+
+    def noted(connection: WriterConnection, statement: str, *parameters: Any) -> Any:
+        asked.append(statement)
+        return query(connection, statement, *parameters)
+
+    monkeypatch.setattr(WriterConnection, "query", noted)
+    connection, tables, later = WriterConnection(line.conninfo), Tables(streams().values()).values(), dict[str, float]()
+    for looks in (len(tables), 1):  # the second time, only at the one that has something, which is too fresh to merge
+        assert not Merger(connection, tables, later).step()
+        assert len(asked) == 2 * looks
+        asked.clear()
+    connection.close()
 
 
 def spread(count: int, minutes: float, first: int = 0) -> pa.RecordBatch:

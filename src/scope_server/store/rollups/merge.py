@@ -5,6 +5,7 @@ a crash leaves all as it was.
 """
 
 import logging
+import time
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -27,9 +28,11 @@ WITH fresh AS (
            ), 0) AS merged, f.hour < now() - interval '70 min' AS over
     FROM fresh f
 )
-SELECT (extract(epoch FROM hour) / 3600)::bigint AS hour FROM hours
-WHERE {all} OR fresh >= greatest(32768, merged) OR over AND fresh > merged / 16
-ORDER BY hours.hour LIMIT 1"""
+SELECT (extract(epoch FROM min(hour) FILTER (
+           WHERE {all} OR fresh >= greatest(32768, merged) OR over AND fresh > merged / 16
+       )) / 3600)::bigint AS hour, count(*) = 0 AS none_fresh FROM hours"""
+_AGAIN_S = 120.0  # a stream that nothing was written of: most are, and each look is a transaction
+_TAKEN = {"hour": None, "none_fresh": False}  # another server merges this stream
 _MOST_ROWS = 2000  # fresh ones, a step
 # The partition is known by the hour, so that ctid tells rows apart.
 _TAKE_FRESH = """
@@ -48,14 +51,20 @@ _log = logging.getLogger(__name__)
 class Merger:
     """Merges a database's rollups over a connection. For one thread.
 
+    Args:
+        later: when to look again at streams that nothing was written of, by `time.monotonic`; kept for the next Merger.
+
     Raises:
         StoreUnavailable: from its methods: the database cannot be used now. Make another with a new connection.
         DataRefused: it refuses, perhaps since a partition was dropped meanwhile; nothing has changed.
     """
 
-    def __init__(self, connection: WriterConnection, tables: Iterable[StreamTable]) -> None:
+    def __init__(
+        self, connection: WriterConnection, tables: Iterable[StreamTable], later: dict[str, float] | None = None
+    ) -> None:
         self._connection = connection
         self._tables = list(tables)
+        self._later = {} if later is None else later
 
     def step(self, everything: bool = False) -> bool:
         """Merges an hour of one stream, if that is due; whether it did: then more may be.
@@ -63,20 +72,24 @@ class Merger:
         Args:
             everything: all that is fresh is due.
         """
-        return any(self._merge(table, everything) for table in self._tables)
+        now = time.monotonic()
+        tables = [table for table in self._tables if everything or self._later.get(table.name, now) <= now]
+        return any(self._merge(table, everything) for table in tables)
 
     def _merge(self, table: StreamTable, everything: bool) -> bool:
         names = {"table": table.name, "fresh": FRESH, "minutes": MINUTES, "every": EVERY_MACHINE}
         connection = self._connection
         free = connection.query(_LOCK.format(**names))[0]["had"]
-        due = connection.query(_DUE.format(**names, all=str(everything).lower())) if free else []
-        if not due:
+        (due,) = connection.query(_DUE.format(**names, all=str(everything).lower())) if free else [_TAKEN]
+        if due["hour"] is None:
             connection.commit()
+            if due["none_fresh"]:
+                self._later[table.name] = time.monotonic() + _AGAIN_S
             return False
         keys = table.rollup.by
         columns = ["hour", "machine", "level", "minutes", *keys, "counts", "sums", "failed", "bucket_minutes"]
         columns += [*(f"bucket_{name}" for name in keys), "buckets", "bucket_counts", "first_second", "per_second"]
-        where = {"hour": due[0]["hour"] * 3600, "columns": ", ".join(f'"{name}"' for name in columns), **names}
+        where = {"hour": due["hour"] * 3600, "columns": ", ".join(f'"{name}"' for name in columns), **names}
         fresh = connection.table(_TAKE_FRESH.format(**where, most=_MOST_ROWS))
         machines = {EVERY_MACHINE, *fresh.column("machine").to_pylist()}
         before = connection.table(_TAKE_MERGED.format(**where, machines=", ".join(map(str, sorted(machines)))))

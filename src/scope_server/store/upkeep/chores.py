@@ -34,7 +34,8 @@ class Chore:
 
 def chores(conninfo: str, tables: Tables) -> list[Chore]:
     """The jobs for these streams."""
-    merging = _Columnar(conninfo, lambda connection: Merger(connection, tables.values()).step())
+    later: dict[str, float] = {}
+    merging = _Columnar(conninfo, lambda connection: Merger(connection, tables.values(), later).step())
     packing = _Columnar(conninfo, tables.layout.packing(tables))
     return [Chore("merge", 10.0, merging.step, merging.close), Chore("pack", 30.0, packing.step, packing.close)]
 
