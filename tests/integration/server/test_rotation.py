@@ -31,6 +31,7 @@ from scope_server.identity.root import Root
 from scope_wire.endpoint import Endpoint
 from scope_wire.identity import Identity, Kind
 from scope_wire.join_token import digest_of
+from scope_wire.keys import pem_of, write_private
 
 StartServer = Callable[..., Any]
 
@@ -180,7 +181,8 @@ async def test_an_authority_from_outside(start_server: StartServer, tmp_path: Pa
     """It signs, and is not replaced from here. What is no root is refused at the start, by name."""
     files = tmp_path / "ca.pem", tmp_path / "ca-key.pem"
     root = Root.make()
-    root.write(*files)
+    write_private(files[0], pem_of(root.certificate))
+    write_private(files[1], pem_of(root.key))
     async with start_server(ca_cert=files[0], ca_key=files[1]) as server:
         member = await joined(server, tmp_path / "agent")
         assert member.credentials.authorities == (root.certificate,)
