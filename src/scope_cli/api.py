@@ -301,6 +301,14 @@ class FaultTime(TypedDict):
     total_ns: int
 
 
+class Feature(TypedDict):
+    """A feature of a host, such as kernel BTF."""
+
+    name: str
+    available: bool
+    reason: str
+
+
 class FileTime(TypedDict):
     """A file that the process read or wrote."""
 
@@ -1248,13 +1256,18 @@ class Probe(TypedDict):
     available: bool
     attach_point: str
     reason: str
+    no_device: bool
+    unseen: list[str]
 
 
 class Probes(TypedDict):
-    """Probes of an agent."""
+    """What a machine can record, as its agent found it: the report of `scope doctor`."""
 
     probes: list[Probe]
+    host: list[Feature]
     examined: str | None
+    connected: bool
+    current: bool
 
 
 class Api(ABC):
@@ -1289,7 +1302,7 @@ class Api(ABC):
         return answer
 
     def get_probes(self, *, node: str | None = None) -> Probes:
-        """The probes of a machine's agent, with their availability on its host when the agent examined it."""
+        """What a machine can record, as its agent found last; also while the agent is away."""
         answer: Probes = self.get("probes", node=node)
         return answer
 

@@ -3,21 +3,23 @@
 import os
 import sys
 
-from scope_agentd.control.messages import probe_message
+from scope_agentd.control.messages import feature_message, probe_message
 from scope_proto.scope.v1 import control_pb2
 
 _NICE = 10  # recorded programs and tasks go first
 
 
 def list_probes() -> control_pb2.ListProbesResponse:
-    """All probes, each tried on this host."""
+    """All probes, each tried on this host, and the host's features: the report of `scope doctor`."""
     from scope_bpf.capture.doctor import examine_all
+    from scope_bpf.host import features
     from scope_bpf.probes import probes
 
     known = list(probes().values())
     findings = list(examine_all(known))
     listed = control_pb2.ListProbesResponse(
-        probes=[probe_message(probe, finding) for probe, finding in zip(known, findings, strict=True)]
+        probes=[probe_message(probe, finding) for probe, finding in zip(known, findings, strict=True)],
+        host=map(feature_message, features()),
     )
     listed.examined.GetCurrentTime()
     return listed

@@ -13,6 +13,7 @@ from scope_proto.scope.v1 import control_pb2, task_pb2
 if TYPE_CHECKING:  # an idle agent must not load numpy and Arrow
     from scope_bpf.capture.doctor import Finding
     from scope_bpf.catalogue.probe import Probe
+    from scope_bpf.host import Feature
     from scope_catalogue.options import Option
 
 
@@ -91,6 +92,8 @@ def probe_message(probe: "Probe", finding: "Finding") -> control_pb2.Probe:
         available=finding.available,
         attach_point=finding.attach_point,
         reason=finding.reason,
+        no_device=finding.no_device,
+        unseen=finding.unseen,
         options=[option_message(option) for option in probe.options],
     )
     for stream in probe.public_streams:
@@ -102,6 +105,11 @@ def probe_message(probe: "Probe", finding: "Finding") -> control_pb2.Probe:
             type_ = str(schema.field(name).type)
             described.columns.add(name=name, type=type_, unit=column.unit, meaning=column.meaning)
     return message
+
+
+def feature_message(feature: "Feature") -> control_pb2.Feature:
+    """The message for a feature of the host."""
+    return control_pb2.Feature(name=feature.name, available=feature.available, reason=feature.reason)
 
 
 def option_message(option: "Option") -> control_pb2.Option:

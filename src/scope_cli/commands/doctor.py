@@ -25,6 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     from scope_bpf.capture.doctor import examine_all
     from scope_bpf.host import features
     from scope_bpf.probes import probes
+    from scope_cli.findings import feature_line, probe_lines
     from scope_cli.printable import print_json, print_line
 
     if arguments.json:
@@ -39,17 +40,20 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_line(f"kernel {platform.release()} on {platform.machine()}")
         for feature in features():
-            print_line(f"{'✓' if feature.available else '✗'} {feature.name}: {feature.reason}")
+            print_line(feature_line(feature.name, feature.reason, available=feature.available))
         sys.stdout.flush()  # the probes take seconds
         findings = []
         for finding in examine_all(probes().values(), options=arguments.options):
             findings.append(finding)
-            mark = "✓" if finding.available else "–" if finding.no_device else "✗"
-            print_line(f"{mark} {finding.probe}: {finding.attach_point or finding.reason}")
-            if finding.available:
-                print_line(f"    {finding.reason}")
-            if finding.unseen:
-                print_line(f"    does not record {' and '.join(finding.unseen)}")
+            for line in probe_lines(
+                finding.probe,
+                finding.reason,
+                available=finding.available,
+                no_device=finding.no_device,
+                attach_point=finding.attach_point,
+                unseen=finding.unseen,
+            ):
+                print_line(line)
             for tried in finding.tried:
                 print_line(f"    {'✗' if tried.reason else '✓'} -o {tried.option}{tried.reason and ': '}{tried.reason}")
             sys.stdout.flush()

@@ -1,14 +1,16 @@
-"""`scope probes`: the catalogue."""
+"""`scope probes`: the catalogue, and which of it can run on a machine."""
 
 import argparse
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from scope_cli.errors import UsageError
+from scope_cli.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from scope_catalogue.probe import DescribedProbe
+    from scope_cli.api import Probes
 
 
 def register(subcommands: Any) -> None:
@@ -16,11 +18,21 @@ def register(subcommands: Any) -> None:
     parser = subcommands.add_parser("probes", help="list what can be recorded: options, streams, columns with units")
     parser.add_argument("name", nargs="?", metavar="NAME", help="show all details of this probe")
     parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument(
+        "--node", metavar="NODE", help="say which of them can run on this machine, as its agent found last"
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints a line per probe, or all details of one."""
+    """Prints a line per probe, or all details of one; with a machine, what its agent told of them."""
+    if arguments.node:
+        _print_report(arguments.node, arguments.name, as_json=arguments.json)
+    else:
+        _print_catalogue(arguments)
+
+
+def _print_catalogue(arguments: argparse.Namespace) -> None:
     from scope_catalogue.catalogue import probe_named, probes
     from scope_catalogue.errors import UnknownProbe
     from scope_cli.printable import print_json, print_line
@@ -37,6 +49,45 @@ def run(arguments: argparse.Namespace) -> None:
         width = max(len(probe.name) for probe in chosen)
         for probe in chosen:
             print_line(f"{probe.name:{width}}  {probe.meaning}")
+
+
+def _print_report(node: str, name: str | None, *, as_json: bool) -> None:
+    from scope_cli.client import Client
+    from scope_cli.findings import feature_line, probe_lines
+    from scope_cli.printable import print_json, print_line
+
+    told = Client().get_probes(node=node)
+    told["probes"] = [probe for probe in told["probes"] if name in (None, probe["name"])]
+    if name and not told["probes"]:
+        raise CommandError(f"the agent of {node} has no probe '{name}'; `scope probes --node {node}` lists them")
+    if as_json:
+        print_json(told)
+        return
+    print_line(_when(told))
+    for feature in told["host"]:
+        print_line(feature_line(feature["name"], feature["reason"], available=feature["available"]))
+    for probe in told["probes"]:
+        for line in probe_lines(
+            probe["name"],
+            probe["reason"],
+            available=probe["available"],
+            no_device=probe["no_device"],
+            attach_point=probe["attach_point"],
+            unseen=probe["unseen"],
+        ):
+            print_line(line)
+
+
+def _when(told: "Probes") -> str:
+    from scope_cli.quantities import age
+
+    moment = datetime.fromisoformat(told["examined"]) if told["examined"] else None
+    tried = f"tried {age((datetime.now(UTC) - moment).total_seconds())}" if moment else "tried"
+    if told["current"]:
+        return f"{tried} by the agent that is connected"
+    if told["connected"]:
+        return f"{tried} by an earlier agent; the one that is connected has not tried them yet"
+    return f"{tried}; the agent is away"
 
 
 def described(probe: "DescribedProbe") -> dict[str, Any]:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, SpoolFai
 from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.settings import Settings
 from scope_bpf.capture.tracer import Tracer
+from scope_bpf.host import features
 from scope_bpf.probes import probes
 from scope_proto.scope.v1 import control_pb2
 from scope_server.identity.authority import Authority
@@ -135,7 +137,7 @@ async def test_machines_and_strangers_are_refused(
 
 async def test_probes_are_tried_once_and_told(start_agent: StartAgent, server: StandInServer) -> None:
     """The agent tries its probes once, unasked. It tells the server each with its availability, attach point, streams
-    and columns, on every connection, and answers ListProbes with the same."""
+    and columns, on every connection, and the features of the host; it answers ListProbes with the same."""
     async with start_agent(examine_after_s=0) as agent:
         await until(lambda: server.probes, 300)
         told, server.probes = server.probes, None
@@ -149,7 +151,9 @@ async def test_probes_are_tried_once_and_told(start_agent: StartAgent, server: S
         await until(lambda: server.probes, 300)
     assert server.probes == told
     assert [probe.name for probe in told.probes] == list(probes())
+    assert [(one.name, one.available, one.reason) for one in told.host] == [astuple(one) for one in features()]
     syscalls = next(probe for probe in told.probes if probe.name == "syscalls")
+    assert all(not probe.no_device for probe in told.probes if probe.available)
     assert syscalls.available and syscalls.attach_point
     assert {stream.name: stream.mode for stream in syscalls.streams} == {
         "syscall": "events",

@@ -29,6 +29,7 @@ class StandInAgent:
     """An agent of one installation; its attributes outlive its connections.
 
     Attributes:
+        probes: what it tells of its probes when the server asks; None: it has not tried them yet.
         refusal: why no task can start; empty: every task starts at once.
         refuses: why tasks of a probe cannot start, by its name.
         renewals: how often the server asked for a new certificate.
@@ -50,7 +51,9 @@ class StandInAgent:
         self.wishes: list[session_pb2.Wanted] = []
         self.open_runs: list[bytes] = []
         self.acknowledged: list[session_pb2.Acknowledged] = []
-        self.probes = control_pb2.ListProbesResponse(probes=[control_pb2.Probe(name="syscalls", available=True)])
+        self.probes: control_pb2.ListProbesResponse | None = control_pb2.ListProbesResponse(
+            probes=[control_pb2.Probe(name="syscalls", available=True)]
+        )
         self.refusal = ""
         self.refuses: dict[str, str] = {}
         self.renewals = 0
@@ -163,7 +166,8 @@ class StandInAgent:
                         self._changed.set()
                     continue
                 if reply.HasField("probes_asked"):
-                    await call.write(session_pb2.AttendRequest(probes=self.probes))
+                    if self.probes is not None:
+                        await call.write(session_pb2.AttendRequest(probes=self.probes))
                     continue
                 if not reply.HasField("wanted"):
                     continue

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import FAILED, MACHINE, RUNNING, STOPPED, StandInAgent
 
-from scope_proto.scope.v1 import task_pb2
+from scope_proto.scope.v1 import control_pb2, task_pb2
 from scope_server.session import desired
 
 StartServer = Callable[..., Any]
@@ -94,7 +94,7 @@ async def test_an_older_agent_gets_no_task_with_a_filter(
 async def test_a_probe_that_only_the_agent_knows(start_server: StartServer) -> None:
     """A newer agent's probe can be started once the agent has told it; the agent checks the options."""
     agent = StandInAgent()
-    agent.probes.probes.add(name="oracle", available=True)
+    agent.probes = control_pb2.ListProbesResponse(probes=[control_pb2.Probe(name="oracle", available=True)])
     wanted = {"probe": "oracle", "options": {"depth": 3, "words": ["a", "b"]}}
     async with start_server() as server, agent.attending(server):
         status, problem = await server.ask("POST", "tasks", json=wanted)
@@ -432,10 +432,19 @@ async def test_tasks_are_listed_by_state(start_server: StartServer) -> None:
 
 
 async def test_what_an_agent_can_record_is_answered_at_once(start_server: StartServer) -> None:
-    """The API answers with the probes that the agent has told, and when it tried them; until then it says that the
-    agent tries them. Without an agent, it says so."""
+    """The API answers with the probes and the features of the host that the agent has told, and when it tried them;
+    before the first time, it says that the agent tries them. The last report stays when the agent is away or another
+    one has come, and says so. Without an agent that ever told, it says so."""
     agent = StandInAgent()
     agent.ahead_ns = 3600 * 10**9
+    feature = control_pb2.Feature(name="kernel BTF", available=True, reason="programs can adapt to this kernel")
+    agent.probes = control_pb2.ListProbesResponse(
+        probes=[
+            control_pb2.Probe(name="syscalls", available=True, unseen=["io_uring submissions"]),
+            control_pb2.Probe(name="gpu", reason="no GPU", no_device=True),
+        ],
+        host=[feature],
+    )
     agent.probes.examined.FromNanoseconds(time.time_ns() + agent.ahead_ns)
     async with start_server() as server:
         status, problem = await server.ask("GET", "probes")
@@ -444,11 +453,23 @@ async def test_what_an_agent_can_record_is_answered_at_once(start_server: StartS
             status, problem = await server.ask("GET", "probes", params={"node": "stand-in"})
             assert (status, "has begun to try its probes" in problem["detail"]) == (503, True)
             _, told = await until(lambda: server.ask("GET", "probes"), lambda answer: answer[0] == 200)
-            assert [(probe["name"], probe["available"], probe["reason"]) for probe in told["probes"]] == [
-                ("syscalls", True, "")
-            ]
+            shown = [[probe[name] for name in ("name", "available", "no_device", "unseen")] for probe in told["probes"]]
+            assert shown == [["syscalls", True, False, ["io_uring submissions"]], ["gpu", False, True, []]]
+            (host,) = told["host"]
+            assert (host["name"], host["available"], host["reason"]) == (feature.name, True, feature.reason)
+            assert (told["connected"], told["current"]) == (True, True)
             assert abs(datetime.fromisoformat(told["examined"]) - datetime.now(UTC)) < timedelta(minutes=30)
             assert await server.get("probes", node="stand-in") == told
         await until(lambda: server.get("nodes"), lambda found: not found["nodes"][0]["connected"])
-        status, problem = await server.ask("GET", "probes", params={"node": MACHINE})
-        assert (status, "is not connected" in problem["detail"]) == (503, True)
+        _, kept = await until(
+            lambda: server.ask("GET", "probes", params={"node": MACHINE}), lambda answer: answer[0] == 200
+        )
+        assert (kept["connected"], kept["current"]) == (False, False)
+        agent.probes = None
+        async with agent.attending(server):
+            waiting = await server.get("probes", node=MACHINE)
+        assert (waiting["connected"], waiting["current"]) == (True, False)
+        # By then, the clocks were compared again.
+        for report in (kept, waiting):
+            assert [report[name] for name in ("probes", "host")] == [told[name] for name in ("probes", "host")]
+        assert abs(datetime.fromisoformat(kept["examined"]) - datetime.now(UTC)) < timedelta(minutes=30)

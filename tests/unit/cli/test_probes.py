@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.unit.cli.conftest import Api
 
 from scope_bpf.probes import probe_named
 
@@ -48,3 +50,30 @@ def test_a_probe_is_explained(scope: Run, monkeypatch: pytest.MonkeyPatch) -> No
     assert told["limits"] == list(guide.limits)
     assert told["notes"] == list(guide.notes)
     assert told["examples"] == [{"command": one.command, "shows": one.shows} for one in guide.examples]
+
+
+def test_what_a_machine_can_record_is_said_with_when_it_was_tried(scope: Run, api: Api) -> None:
+    """With a machine, its agent's report is shown as `scope doctor` shows it, with its age and whether the agent is
+    away; one probe of it if that is named."""
+    tried = {"reason": "the best alternative", "no_device": False, "unseen": []}
+    syscalls = tried | {"name": "syscalls", "available": True, "attach_point": "tp_btf", "unseen": ["io_uring"]}
+    gpu = tried | {"name": "gpu", "available": False, "attach_point": "", "reason": "no GPU\x1b", "no_device": True}
+    report = {
+        "probes": [syscalls, gpu],
+        "host": [{"name": "kernel BTF", "available": False, "reason": "cannot be read"}],
+        "examined": (datetime.now(UTC) - timedelta(hours=3, minutes=1)).isoformat(),
+        "connected": False,
+        "current": False,
+    }
+    api.answer("GET probes", report)
+    lines = ["✓ syscalls: tp_btf", "    the best alternative", "    does not record io_uring"]
+    status, said, _ = scope("probes", "--node", "there")
+    assert (status, said.splitlines()) == (
+        0,
+        ["tried 3 h ago; the agent is away", "✗ kernel BTF: cannot be read", *lines, "– gpu: no GPU\\x1b"],
+    )
+    assert api.asked == [("GET", "probes?node=there", None)]
+    assert scope("probes", "syscalls", "--node", "there")[1].splitlines()[2:] == lines
+    assert json.loads(scope("probes", "gpu", "--node", "there", "--json")[1]) == report | {"probes": [gpu]}
+    status, _, complaint = scope("probes", "oracle", "--node", "there")
+    assert (status, "no probe 'oracle'" in complaint) == (1, True)

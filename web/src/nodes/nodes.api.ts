@@ -14,5 +14,6 @@ export const probes = (node: string) =>
     queryFn: ({ signal }) => data(api.GET("/api/v1/probes", { params: { query: { node: node || undefined } }, signal })),
     staleTime: 60_000,
     retry: false,
-    refetchInterval: (query) => query.state.error !== null && 5000, // a young agent still tries its probes
+    // A young agent still tries its probes.
+    refetchInterval: ({ state }) => (state.error !== null || (state.data?.connected && !state.data.current)) && 5000,
   });

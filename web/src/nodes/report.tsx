@@ -17,12 +17,22 @@ export function Report({ node }: { node: string }) {
         <Trans>Probes</Trans>
       </h2>
       <Shown of={found} height={240}>
-        {({ probes: all, examined }) => (
+        {({ probes: all, host, examined, connected, current }) => (
           <>
             {examined && (
               <p className="soft">
-                <Trans>Tried on this host {since(examined)} ago.</Trans>
+                <Trans>Tried on this host {since(examined)} ago.</Trans>{" "}
+                {!connected ? <Trans>The agent is away.</Trans> : !current && <Trans>The agent is to try them again.</Trans>}
               </p>
+            )}
+            {host.length > 0 && (
+              <ul className="soft">
+                {host.map((one) => (
+                  <li key={one.name}>
+                    {one.available ? <span className="good">✓</span> : <span className="bad">✗</span>} {visible(one.name)}: {visible(one.reason)}
+                  </li>
+                ))}
+              </ul>
             )}
             <Table
               rows={all}
@@ -36,9 +46,10 @@ export function Report({ node }: { node: string }) {
                     </Link>
                   ),
                 },
-                { name: t`Works`, show: (probe) => probe.available ? <span className="good">✓</span> : <span className="bad">✗</span> },
+                { name: t`Works`, show: (probe) => <Works available={probe.available} noDevice={probe.no_device} /> },
                 { name: t`Records`, show: (probe) => probe.meaning },
                 { name: t`Attaches by`, className: "probe-reason break", show: (probe) => <>{probe.attach_point} <span className="soft">{visible(probe.reason ?? "")}</span></> },
+                { name: t`Does not record`, show: (probe) => visible(probe.unseen.join(", ")) },
               ]}
             />
           </>
@@ -46,4 +57,10 @@ export function Report({ node }: { node: string }) {
       </Shown>
     </section>
   );
+}
+
+/** A host without a device for a probe is in order. */
+function Works({ available, noDevice }: { available: boolean; noDevice: boolean }) {
+  if (available) return <span className="good">✓</span>;
+  return noDevice ? <span className="soft">–</span> : <span className="bad">✗</span>;
 }

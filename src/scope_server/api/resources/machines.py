@@ -1,6 +1,6 @@
 """Finds the machines that a request names."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from scope_catalogue.nearest import meant
@@ -60,18 +60,32 @@ async def find_machine(call: Call, node: str | None, at: Fault = NODE) -> tuple[
     return rows[0]["id"], rows[0]["machine_id"]
 
 
-async def probes_told(call: Call, machine_id: str) -> tuple[control_pb2.ListProbesResponse | None, int]:
-    """The probes that a connected machine's agent has told, and how far its clock is ahead.
+@dataclass(frozen=True)
+class Told:
+    """What agents told of a machine's probes.
 
-    None if it has not told them: then it is asked, whichever server holds its session.
+    Attributes:
+        probes: None: no agent of the machine has told them yet.
+        clock_ahead_ns: the machine's clock minus ours.
+        current: whether the agent that is connected has told them; otherwise, an earlier one has.
     """
-    if session := call[SESSIONS].get(machine_id):
-        return session.probes(), session.clock_ahead_ns
+
+    probes: control_pb2.ListProbesResponse | None
+    clock_ahead_ns: int
+    current: bool
+
+
+async def probes_told(call: Call, machine_id: str, *, connected: bool) -> Told:
+    """The probes of a machine, as told last. A connected agent that has not told them is asked, whichever server holds
+    its session."""
+    if (session := call[SESSIONS].get(machine_id)) and (probes := session.probes()):
+        return Told(probes, session.clock_ahead_ns, current=True)
     (row,) = await call[DATABASE].fetch("probes_of", {"machine_id": machine_id})
-    if row["probes"] is None:
+    current = connected and not session and row["probes_current"]
+    if connected and not session and not current:
         call[FLEET].signals.tell(Topic.PROBES, [machine_id])
-        return None, row["clock_ahead_ns"]
-    return read_probes(row["probes"]), row["clock_ahead_ns"]
+    told = None if row["probes"] is None else read_probes(row["probes"])
+    return Told(told, row["clock_ahead_ns"], current)
 
 
 async def last_heard(call: Call, machine_id: str = "") -> str:

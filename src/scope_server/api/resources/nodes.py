@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any, Literal
 
 from google.protobuf import json_format
+from google.protobuf.message import Message
 from pydantic import Field
 
-from scope_proto.scope.v1 import control_pb2
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, FLEET, SESSIONS
 from scope_server.api.resources.machines import find_machine, last_heard, probes_told
@@ -104,13 +104,26 @@ class Probe(Answer):
     available: bool
     attach_point: str = Field(description="the alternative that this host uses")
     reason: str = Field(description="why this alternative, or why none")
+    no_device: bool = Field(description="the host has no device for it, so there is nothing to repair")
+    unseen: list[str] = Field(description="what it cannot record there")
+
+
+class Feature(Answer):
+    """A feature of a host, such as kernel BTF."""
+
+    name: str
+    available: bool
+    reason: str = Field(description="what it is for, or what is missing and what to do")
 
 
 class Probes(Answer):
-    """Probes of an agent."""
+    """What a machine can record, as its agent found it: the report of `scope doctor`."""
 
     probes: list[Probe]
+    host: list[Feature] = Field(description="empty: the agent is too old to tell them")
     examined: datetime | None = Field(description="when the agent tried them")
+    connected: bool = Field(description="whether the machine's agent is connected")
+    current: bool = Field(description="whether the connected agent has told this; otherwise, an earlier one has")
 
 
 @ROUTES.get(f"{PREFIX}/nodes", Role.VIEWER)
@@ -123,21 +136,25 @@ async def get_nodes(call: Call) -> Nodes:
 
 @ROUTES.get(f"{PREFIX}/probes", Role.VIEWER)
 async def get_probes(call: Call, query: ProbesQuery) -> Probes:
-    """The probes of a machine's agent, with their availability on its host when the agent examined it."""
+    """What a machine can record, as its agent found last; also while the agent is away."""
     _, machine_id = await find_machine(call, query.node)
-    if await call[FLEET].directory.holder(machine_id) is None:
-        raise AgentUnavailable(f"the agent of {machine_id} is not connected; {await last_heard(call, machine_id)}")
-    told, clock_ahead_ns = await probes_told(call, machine_id)
-    if told is None:
+    connected = await call[FLEET].directory.holder(machine_id) is not None
+    told = await probes_told(call, machine_id, connected=connected)
+    if told.probes is None and connected:
         raise AgentUnavailable(f"the agent of {machine_id} has begun to try its probes; ask again in a minute")
-    return Probes(probes=[_probe(one) for one in told.probes], examined=ours(told, "examined", clock_ahead_ns))
-
-
-def _probe(told: control_pb2.Probe) -> Probe:
-    fields = json_format.MessageToDict(
-        told, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    if told.probes is None:
+        raise AgentUnavailable(f"the agent of {machine_id} is not connected; {await last_heard(call, machine_id)}")
+    return Probes(
+        probes=[Probe(**_fields(one) | {"options": options_schema(one.options)}) for one in told.probes.probes],
+        host=[Feature(**_fields(one)) for one in told.probes.host],
+        examined=ours(told.probes, "examined", told.clock_ahead_ns),
+        connected=connected,
+        current=told.current,
     )
-    return Probe(**fields | {"options": options_schema(told.options)})
+
+
+def _fields(told: Message) -> dict[str, Any]:
+    return json_format.MessageToDict(told, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
 
 
 def _live(sessions: Sessions, row: Mapping[str, Any], connected: bool) -> dict[str, Any]:

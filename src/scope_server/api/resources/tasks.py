@@ -87,8 +87,8 @@ async def _of_newer_agent(call: Call, wish: TaskWish) -> bool:
         return False
     if await call[FLEET].directory.holder(machine_id) is None:
         return False
-    told, _ = await probes_told(call, machine_id)
-    return any(one.name == wish.probe for one in told.probes) if told else False
+    told = await probes_told(call, machine_id, connected=True)
+    return told.current and told.probes is not None and any(one.name == wish.probe for one in told.probes.probes)
 
 
 async def _task(call: Call, task_id: str) -> Task:

@@ -11,7 +11,8 @@ WITH known AS (
     UPDATE store.machines
     SET installation = %(installation)s, hostname = %(hostname)s, kernel = %(kernel)s, architecture = %(architecture)s,
         cpus = %(cpus)s, memory_bytes = %(memory_bytes)s, agent_version = %(agent_version)s, booted = %(booted)s,
-        clock_ahead_ns = %(clock_ahead_ns)s, last_seen = now(), spool = NULL, probes = NULL
+        clock_ahead_ns = %(clock_ahead_ns)s, last_seen = now(), spool = NULL,
+        probes_current = false
     WHERE machine_id = %(machine_id)s
     RETURNING id
 ), added AS (
@@ -40,12 +41,12 @@ FROM seen
 WHERE m.id = seen.id;
 
 -- name: told_probes
-UPDATE store.machines m SET probes = t.probes
+UPDATE store.machines m SET probes = t.probes, probes_current = true
 FROM unnest(%(machine)s::integer[], %(probes)s::bytea[]) t (id, probes)
 WHERE m.id = t.id;
 
 -- name: probes_of
-SELECT probes, clock_ahead_ns FROM store.machines WHERE machine_id = %(machine_id)s;
+SELECT probes, probes_current, clock_ahead_ns FROM store.machines WHERE machine_id = %(machine_id)s;
 
 -- name: machines
 SELECT machine_id, installation, hostname, kernel, architecture, cpus, memory_bytes, agent_version, booted,
