@@ -1,7 +1,9 @@
-/** Opens each address in one language and theme, and in the other theme, too; tells what is wrong with it. */
+/** Opens each address in one language and theme. With `closely`, it is also looked at for accessibility, in the other
+ * theme, and as wide as a phone. */
 import { faults, picture, settled, wide } from "./page.mjs";
 
 const OTHER = { dark: "light", light: "dark" };
+const PHONE = { width: 390, height: 844 };
 
 export default async function ({ given, open, tell }) {
   const { page, wrong } = await open();
@@ -12,19 +14,33 @@ export default async function ({ given, open, tell }) {
     await look();
     await theme(given.theme);
   };
+  const onPhone = async (look) => {
+    const desk = page.viewportSize();
+    await page.setViewportSize(PHONE);
+    await settled(page);
+    const found = await look();
+    await page.setViewportSize(desk);
+    return found;
+  };
   for (const [name, address] of Object.entries(given.screens)) {
+    const file = `${given.pictures}/${name}-${given.kind}`;
     wrong.length = 0;
     await page.goto(given.base + address);
     await settled(page);
-    await picture(page, `${given.pictures}/${name}-${given.kind}.jpg`);
-    const found = given.axe ? await faults(page) : [];
-    // What else depends on the theme than colours was looked at: the page is the same one.
-    if (given.axe) {
+    await picture(page, `${file}.jpg`);
+    const found = { wide: await wide(page), text: await page.innerText("body"), faults: [] };
+    if (given.closely) {
+      found.faults = await faults(page);
+      // What else depends on the theme than colours was looked at: the page is the same one.
       await inOtherTheme(async () => {
-        await page.screenshot({ path: `${given.pictures}/${name}-${given.kind}-${OTHER[given.theme]}.jpg`, type: "jpeg" });
-        found.push(...(await faults(page, ["color-contrast"])));
+        await page.screenshot({ path: `${file}-${OTHER[given.theme]}.jpg`, type: "jpeg" });
+        found.faults.push(...(await faults(page, ["color-contrast"])));
+      });
+      found.wideOnPhone = await onPhone(async () => {
+        await picture(page, `${given.pictures}/${name}-phone.jpg`);
+        return wide(page);
       });
     }
-    tell({ name, wrong: [...wrong], faults: found, wide: await wide(page), text: await page.innerText("body") });
+    tell({ name, wrong: [...wrong], ...found });
   }
 }
