@@ -152,7 +152,8 @@ def test_every_file_of_a_summary_has_its_path(record: Record, tmp_path: Path) ->
 
 
 def test_reads_and_writes_by_file(record: Record, tmp_path: Path) -> None:
-    """Counts and bytes per file equal the program's, with the file's path; failed calls are counted apart."""
+    """Counts and bytes per file equal the program's, with the file's path; failed calls are counted apart. A copy by
+    the kernel is a read of one file and a write of the other."""
     script = (
         "a = os.open(sys.argv[1] + '/a', os.O_RDWR | os.O_CREAT)\n"
         "for n in range(503): os.write(a, b'x' * 101)\n"
@@ -160,6 +161,11 @@ def test_reads_and_writes_by_file(record: Record, tmp_path: Path) -> None:
         "for n in range(7): attempt(os.read, os.open(sys.argv[1], 0), 1)\n"
         "r, w = os.pipe()\n"
         "for n in range(13): os.write(w, b'y' * 11); os.read(r, 11)\n"
+        "b = os.open(sys.argv[1] + '/b', os.O_RDWR | os.O_CREAT)\n"
+        "for n in range(17): os.copy_file_range(a, b, 89, n, n)\n"
+        "for n in range(19): os.sendfile(b, a, n, 83)\n"
+        "for n in range(23): os.splice(a, w, 79, n); os.read(r, 79)\n"
+        "for n in range(3): attempt(os.copy_file_range, a, os.open(sys.argv[1] + '/b', 0), 1)\n"
     )
     marked = f"import os, sys\ndef attempt(f, *a):\n    try: f(*a)\n    except OSError: pass\n{script}"
     recording = record("files", [*PYTHON, marked, str(tmp_path)], mode="summary", interval_ms=ONE_INTERVAL_MS)
@@ -167,14 +173,17 @@ def test_reads_and_writes_by_file(record: Record, tmp_path: Path) -> None:
     a = [row for row in rows if row["path"] == f"{tmp_path}/a"]
     assert sum(row["writes"] for row in a) == 503
     assert sum(row["write_bytes"] for row in a) == 503 * 101
-    assert sum(row["reads"] for row in a) == 211
-    assert sum(row["read_bytes"] for row in a) == 211 * 97
+    assert sum(row["reads"] for row in a) == 211 + 17 + 19 + 23 + 3
+    assert sum(row["read_bytes"] for row in a) == 211 * 97 + 17 * 89 + 19 * 83 + 23 * 79
+    assert sum(row["read_errors"] for row in a) == 3
+    (b,) = [row for row in rows if row["path"] == f"{tmp_path}/b"]
+    assert (b["writes"], b["write_bytes"], b["write_errors"], b["reads"]) == (17 + 19 + 3, 17 * 89 + 19 * 83, 3, 0)
     assert {row["inode"] for row in a} == {(tmp_path / "a").stat().st_ino}
     assert sum(sum(row["write_latency"]) for row in a) == 503
     folder = [row for row in rows if row["path"] == str(tmp_path)]
     assert sum(row["read_errors"] for row in folder) == 7
-    pipes = [row for row in rows if row["file_type"] == 0o010000 and row["write_bytes"] == 13 * 11]
-    assert [(row["path"], row["writes"], row["reads"]) for row in pipes] == [(None, 13, 13)]
+    pipes = [row for row in rows if row["file_type"] == 0o010000 and row["write_bytes"] == 13 * 11 + 23 * 79]
+    assert [(row["path"], row["writes"], row["reads"]) for row in pipes] == [(None, 13 + 23, 13 + 23)]
 
 
 def test_two_processes_have_a_row_each(record: Record, tmp_path: Path) -> None:

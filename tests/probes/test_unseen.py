@@ -1,4 +1,4 @@
-"""What a probe cannot record is counted, and told: io_uring."""
+"""What a probe cannot record is counted, and told: io_uring and Linux AIO."""
 
 import subprocess
 import sys
@@ -15,12 +15,9 @@ from scope_bpf.catalogue.probe import Probe
 from scope_bpf.probes import probe_named, probes
 from scope_catalogue.options import parse_options
 
-SUBMISSIONS = 8
-SUBMITTED = {"uring": "io_uring submissions"}
+SUBMITTED = {"uring": "8 io_uring submissions", "aio": "5 operations of Linux AIO"}
 UNSEEN = [
-    name
-    for name, probe in probes().items()
-    if any(alternative.unseen == SUBMITTED for alternative in probe.alternatives)
+    name for name, probe in probes().items() if any("uring" in alternative.unseen for alternative in probe.alternatives)
 ]
 
 
@@ -33,19 +30,21 @@ def unseen(workload: Callable[[str], str], tmp_path: Path) -> list[str]:
 def without_operations(name: str) -> Probe:
     """The probe as on a kernel on which it cannot record what io_uring does."""
     probe = probe_named(name)
-    ways = tuple(alternative for alternative in probe.alternatives if alternative.unseen == SUBMITTED)
+    ways = tuple(alternative for alternative in probe.alternatives if "uring" in alternative.unseen)
     return replace(probe, alternatives=ways)
 
 
 @pytest.mark.parametrize("probe", UNSEEN)
 @pytest.mark.parametrize("mode", ["events", "summary"])
 def test_what_is_not_recorded_is_counted(record: Record, unseen: list[str], probe: str, mode: str) -> None:
-    """Notes tell exactly how many io_uring submissions a watched process made, in both modes."""
-    recording = record(without_operations(probe), unseen, mode=mode)
+    """Notes tell exactly what a watched process submitted to io_uring and to AIO, in both modes."""
+    older = without_operations(probe)
+    recording = record(older, unseen, mode=mode)
     if recording.status == 2:
         pytest.skip("this kernel has no io_uring for this user")
     assert recording.status == 0
-    assert recording.notes == [f"not recorded by {probe}: {SUBMISSIONS} io_uring submissions"]
+    told = " and ".join(SUBMITTED[kind] for kind in older.alternatives[0].unseen)
+    assert recording.notes == [f"not recorded by {probe}: {told}"]
 
 
 def test_what_others_do_is_not_told(record: Record, unseen: list[str]) -> None:

@@ -14,6 +14,7 @@ SCOPE_SUMMARY(file_summary)
 /* The kinds of calls by their arguments, by the architecture's call numbers; set at load. */
 enum file_call {
 	CALL_NOT_OURS,
+	CALL_AIO,     /* only counted: what it submits is not recorded */
 	CALL_OPEN,    /* (name, flags, mode) */
 	CALL_CREAT,   /* (name, mode) */
 	CALL_OPENAT,  /* (dfd, name, flags, mode) */
@@ -29,6 +30,9 @@ enum file_call {
 	/* The calls of file_summary. */
 	CALL_READ,  /* (fd, ...) */
 	CALL_WRITE, /* (fd, ...) */
+	/* These read one file and write another. */
+	CALL_COPY,     /* (source fd, offset, fd, ...) */
+	CALL_SENDFILE, /* (fd, source fd, ...) */
 };
 
 SCOPE_SHARED(enum, file_call);
@@ -44,17 +48,20 @@ const volatile __u8 file_ops_32[SYSCALLS];
 
 struct file_thread {
 	struct scope_thread thread;
-	__u64 entered_ns;	/* 0: not in a watched call */
-	__u64 resolve;		/* of CALL_OPENAT2 */
-	struct scope_file file; /* of CALL_FD, CALL_READ and CALL_WRITE */
+	__u64 entered_ns;	  /* 0: not in a watched call */
+	__u64 resolve;		  /* of CALL_OPENAT2 */
+	struct scope_file file;	  /* of CALL_FD and the calls of file_summary */
+	struct scope_file source; /* of CALL_COPY and CALL_SENDFILE */
 	const char *name;
 	const char *new_name; /* of CALL_NAMES and CALL_NAMES_AT */
-	__s32 fd;	      /* dfd, or of CALL_FD, CALL_READ and CALL_WRITE */
+	__s32 fd;	      /* dfd, or that of `file` */
 	__s32 new_fd;
+	__s32 source_fd;
 	__u32 flags;
 	__u32 mode;
 	__u32 call;
 	__u32 op; /* enum file_op_kind */
+	__u32 pad;
 };
 
 SCOPE_THREADS(struct file_thread);
@@ -93,15 +100,29 @@ static __always_inline void enter_open(struct file_thread *call, const __u64 *ar
 	}
 }
 
-static __always_inline bool enter_io(struct task_struct *task, struct file_thread *call, const __u64 *args)
+static __always_inline bool copies(__u32 call)
 {
-	struct file *file = file_of_fd(task, args[0]);
+	return call >= CALL_COPY;
+}
+
+/* False: there is no file, and the call fails with EBADF. */
+static __always_inline bool fill_file_of_fd(struct scope_file *to, struct task_struct *task, __s32 fd)
+{
+	struct file *file = file_of_fd(task, fd);
 
 	if (!file)
-		return false; /* EBADF: there is no file */
-	call->fd = args[0];
-	fill_file(&call->file, file);
+		return false;
+	fill_file(to, file);
 	return true;
+}
+
+static __always_inline bool enter_io(struct task_struct *task, struct file_thread *call, const __u64 *args)
+{
+	call->fd = call->call == CALL_COPY ? args[2] : args[0];
+	call->source_fd = call->call == CALL_SENDFILE ? args[1] : args[0];
+	if (copies(call->call) && !fill_file_of_fd(&call->source, task, call->source_fd))
+		return false;
+	return fill_file_of_fd(&call->file, task, call->fd);
 }
 
 static __always_inline void emit_open(struct task_struct *task, struct file_thread *call, __s64 ret)
@@ -130,9 +151,9 @@ static __always_inline void emit_open(struct task_struct *task, struct file_thre
 	scope_output(&event->header, task, stream_open, call->entered_ns, sizeof(*event) + length);
 }
 
-static __always_inline void count_io(struct file_summary_value *value, __u32 call, __s64 ret, __u64 duration_ns)
+static __always_inline void count_io(struct file_summary_value *value, bool reads, __s64 ret, __u64 duration_ns)
 {
-	if (call == CALL_READ) {
+	if (reads) {
 		__sync_fetch_and_add(&value->reads, 1);
 		__sync_fetch_and_add(ret < 0 ? &value->read_errors : &value->read_bytes, ret < 0 ? 1 : ret);
 		__sync_fetch_and_add(&value->read_ns, duration_ns);
@@ -145,19 +166,33 @@ static __always_inline void count_io(struct file_summary_value *value, __u32 cal
 	}
 }
 
+/* The file is a struct file's address or, if that is 0, the running task's fd. */
+static __always_inline void summarize_file(struct file_summary_key *key, __u64 file, __s32 fd, bool reads, __s64 ret,
+					   __u64 duration_ns)
+{
+	struct file_summary_value *value = file_summary_slot(key);
+
+	if (!value)
+		return;
+	if (!value->reads && !value->writes) {
+		if (!file)
+			file = (__u64)file_of_fd(bpf_get_current_task_btf(), fd);
+		emit_path_of_file(file, &key->file, stream_file_name, 0);
+	}
+	count_io(value, reads, ret, duration_ns);
+}
+
 static __always_inline void summarize_io(struct task_struct *task, struct file_thread *call, __s64 ret)
 {
 	__u64 duration_ns = bpf_ktime_get_boot_ns() - call->entered_ns;
 	struct file_summary_key key = {.file = call->file};
-	struct file_summary_value *value;
 
 	fill_process(&key.process, task);
-	value = file_summary_slot(&key);
-	if (!value)
+	summarize_file(&key, 0, call->fd, call->call == CALL_READ, ret, duration_ns);
+	if (!copies(call->call))
 		return;
-	if (!value->reads && !value->writes)
-		emit_file_path(bpf_get_current_task(), call->fd, &call->file, stream_file_name, 0);
-	count_io(value, call->call, ret, duration_ns);
+	key.file = call->source;
+	summarize_file(&key, 0, call->source_fd, true, ret, duration_ns);
 }
 
 static __always_inline bool is_op(__u32 kind)
@@ -203,7 +238,7 @@ int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
 	struct file_thread *call;
 	__u64 args[4];
 
-	if (kind == CALL_NOT_OURS || (kind >= CALL_READ) != scope_summarize)
+	if (kind <= CALL_AIO || (kind >= CALL_READ) != scope_summarize)
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call) {
@@ -232,9 +267,12 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(file_exit, struct pt_regs *regs, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 kind = call_by_number(syscall_number(regs), is_compat(task));
 	struct file_thread *call;
 
-	if (call_by_number(syscall_number(regs), is_compat(task)) == CALL_NOT_OURS)
+	if (kind == CALL_AIO && ret > 0 && scope_passes(task))
+		scope_count_unseen(SCOPE_UNSEEN_AIO, ret);
+	if (kind <= CALL_AIO)
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!call || !call->entered_ns)

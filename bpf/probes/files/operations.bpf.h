@@ -11,6 +11,7 @@
 #define IOSQE_CQE_SKIP_SUCCESS (1U << 6)
 #define OP_READV_FIXED 60
 #define OP_WRITEV_FIXED 61
+#define SPLICE_F_FD_IN_FIXED (1U << 31) /* the source is a registered file */
 
 #define OPERATIONS 4096
 #define OPERATION_PATH_BYTES                                                                                           \
@@ -30,6 +31,10 @@ struct file_operation {
 		struct {
 			struct file_op_event op;
 			char paths[2 * OPERATION_PATH_BYTES]; /* likewise, both */
+		};
+		struct { /* of CALL_COPY */
+			struct scope_file source;
+			__u64 source_address; /* of its struct file */
 		};
 	};
 };
@@ -77,6 +82,8 @@ static __always_inline __u32 call_by_operation(__u8 operation)
 	case IORING_OP_WRITE_FIXED:
 	case OP_WRITEV_FIXED:
 		return CALL_WRITE;
+	case IORING_OP_SPLICE:
+		return CALL_COPY;
 	default:
 		return CALL_NOT_OURS;
 	}
@@ -193,12 +200,32 @@ static __always_inline void write_paths(struct file_operation *operation, const 
 	keep_paths(operation, length, new_length, cut);
 }
 
+/* Notes the file that a splice reads. One without a descriptor is not known: the write counts, the read is incomplete.
+ */
+static __always_inline void note_source(struct file_operation *operation, struct task_struct *task,
+					struct io_splice *splice)
+{
+	struct file *file;
+
+	if (BPF_CORE_READ(splice, flags) & SPLICE_F_FD_IN_FIXED) {
+		scope_count_incomplete(stream_file_summary);
+		return;
+	}
+	file = file_of_fd(task, BPF_CORE_READ(splice, splice_fd_in));
+	if (!file)
+		return; /* EBADF */
+	fill_file(&operation->source, file);
+	operation->source_address = (__u64)file;
+}
+
 static __always_inline void submit_operation(struct io_kiocb *request)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct file_operation *operation = begin_operation(task, request);
 	struct op_names names = {};
 
+	if (operation && operation->call == CALL_COPY)
+		note_source(operation, task, (void *)request);
 	if (!operation || operation->call >= CALL_READ)
 		return;
 	if (!is_op(operation->call)) {
@@ -293,20 +320,19 @@ static __always_inline void emit_op_of_ring(struct file_operation *operation, st
 
 static __always_inline void summarize_operation(struct file_operation *operation, struct io_kiocb *request, __s32 ret)
 {
+	__u64 duration_ns = bpf_ktime_get_boot_ns() - operation->entered_ns;
 	struct file *file = BPF_CORE_READ(request, file);
 	struct file_summary_key key = {};
-	struct file_summary_value *value;
 
 	if (!file)
 		return; /* EBADF, or cancelled before it had one */
 	key.process = operation->process;
 	fill_file(&key.file, file);
-	value = file_summary_slot(&key);
-	if (!value)
+	summarize_file(&key, (__u64)file, -1, operation->call == CALL_READ, ret, duration_ns);
+	if (operation->call != CALL_COPY || !operation->source.inode)
 		return;
-	if (!value->reads && !value->writes)
-		emit_path_of_file((__u64)file, &key.file, stream_file_name, 0);
-	count_io(value, operation->call, ret, bpf_ktime_get_boot_ns() - operation->entered_ns);
+	key.file = operation->source;
+	summarize_file(&key, operation->source_address, -1, true, ret, duration_ns);
 }
 
 /* The result is read from the request: the tracepoint's other arguments differ between kernels. */

@@ -20,6 +20,9 @@ _CALLS = {
     "openat2": "CALL_OPENAT2",
     **dict.fromkeys(("read", "readv", "pread64", "preadv", "preadv2"), "CALL_READ"),
     **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), "CALL_WRITE"),
+    **dict.fromkeys(("copy_file_range", "splice"), "CALL_COPY"),
+    **dict.fromkeys(("sendfile", "sendfile64"), "CALL_SENDFILE"),
+    "io_submit": "CALL_AIO",
 }
 
 # call -> (what it does, how its arguments name files)
@@ -46,6 +49,7 @@ _OPERATIONS = {
 }
 
 _CALL_ENDS, _OPERATION_ENDS = ("file_exit",), ("file_operation_end", "file_operation_overflow")
+_AIO = {"aio": "operations of Linux AIO"}  # the kernel does not tell their end
 _SUBMISSIONS = {  # programs by tracepoint: its name since 6.5, and before
     "io_uring_submit_req": "file_operation_begin",
     "io_uring_submit_sqe": "file_operation_begin_sqe",
@@ -87,6 +91,8 @@ GUIDE = Guide(
         "file, with its reads and writes.",
         "The names of variants are in one `operation`: stat is also lstat, fstat, newfstatat and statx; truncate is "
         "also ftruncate; rmdir is also unlinkat with AT_REMOVEDIR.",
+        "copy_file_range, sendfile and splice, which `cp` and web servers use, count as a read of one file and as a "
+        "write of the other, each with the call's duration and, if it fails, error.",
         "An open by io_uring with a fixed file slot has that slot, or 0, in place of a descriptor; io_uring adds "
         "`O_LARGEFILE` to the flags.",
     ),
@@ -95,9 +101,11 @@ GUIDE = Guide(
         "of their own. Notes of the trace or task tell how many had none: those with `IOSQE_CQE_SKIP_SUCCESS`, reads "
         "with several completions, and any operation whose completion found the ring full.",
         "On older kernels, notes tell how many submissions to io_uring there were; those that the kernel polls for "
-        "(SQPOLL) are not counted.",
+        "(SQPOLL) are not counted. What programs submit to Linux AIO (`io_submit`) is not recorded on any kernel; "
+        "notes tell how many operations there were.",
         "Of io_uring, `file_op` has statx, unlinkat, mkdirat, renameat, linkat, symlinkat, fsync, sync_file_range and "
-        "ftruncate; not fallocate, extended attributes and splice. A name longer than 1,024 bytes, or two longer than "
+        "ftruncate; not fallocate and extended attributes. A splice from a registered file counts as a write only, and "
+        "as incomplete. A name longer than 1,024 bytes, or two longer than "
         "2,048, are absent, and the row is counted as incomplete.",
         "The directories of a path have the names that they have when the call ends, also if a rename changed them.",
         "Reads and writes through mappings (`mmap`) are not calls: `scope trace why` shows their page faults.",
@@ -242,14 +250,14 @@ PROBE = Probe(
             Alternative(
                 f"tp_btf: sys_enter, sys_exit, io_uring_complete, {tracepoint}",
                 (*_CALL_ENDS, *_OPERATION_ENDS, "file_enter", "file_operation_refused", program),
-                unseen={"uring_ends": "io_uring operations without a completion of their own"},
+                unseen={"uring_ends": "io_uring operations without a completion of their own", **_AIO},
             )
             for tracepoint, program in _SUBMISSIONS.items()
         ),
         Alternative(
             "tp_btf: sys_enter, sys_exit",
             (*_CALL_ENDS, "file_submissions", "file_enter"),
-            unseen={"uring": "io_uring submissions"},
+            unseen={"uring": "io_uring submissions", **_AIO},
         ),
     ),
     constants=_constants,

@@ -42,8 +42,10 @@ static void opens(int directory)
 static void reads_and_writes(int directory)
 {
 	static struct iovec two[2] = {{bytes, 2}, {bytes, 3}};
-	int file;
+	int file, pipes[2];
 
+	if (pipe(pipes))
+		return;
 	entry(IORING_OP_OPENAT, AT_FDCWD, "used", 0600)->open_flags = O_CREAT | O_RDWR;
 	file = run(1, 1);
 	for (int n = 0; n < 43; n++)
@@ -63,6 +65,13 @@ static void reads_and_writes(int directory)
 	}
 	for (int n = 0; n < 5; n++) {
 		entry(IORING_OP_READ, directory, bytes, 1);
+		run(1, 1);
+	}
+	for (int n = 0; n < 9; n++) { // from the file to a pipe
+		struct io_uring_sqe *splice = entry(IORING_OP_SPLICE, pipes[1], 0, 6);
+
+		splice->off = -1;
+		splice->splice_fd_in = file;
 		run(1, 1);
 	}
 	syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &file, 1);

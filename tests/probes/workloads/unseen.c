@@ -1,6 +1,7 @@
-// Submits 7 NOPs to io_uring and a write of 1009 bytes to the file.
+// Submits 7 NOPs to io_uring and a write of 1009 bytes to the file, and 5 more writes to Linux AIO.
 // Usage: unseen FILE; status 2: this kernel has no io_uring for us
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,8 +9,26 @@
 #include <unistd.h>
 
 #define NOPS 7
+#define WRITES 5
 
 static char bytes[1009];
+
+static int submit_to_aio(int fd)
+{
+	struct iocb writes[WRITES] = {0}, *all[WRITES];
+	struct io_event ends[WRITES];
+	aio_context_t context = 0;
+
+	for (int n = 0; n < WRITES; n++) {
+		writes[n].aio_lio_opcode = IOCB_CMD_PWRITE;
+		writes[n].aio_fildes = fd;
+		writes[n].aio_buf = (unsigned long)bytes;
+		writes[n].aio_nbytes = sizeof(bytes);
+		all[n] = &writes[n];
+	}
+	return !syscall(SYS_io_setup, WRITES, &context) && syscall(SYS_io_submit, context, WRITES, all) == WRITES &&
+	       syscall(SYS_io_getevents, context, WRITES, WRITES, ends, 0) == WRITES;
+}
 
 int main(int argc, char **argv)
 {
@@ -41,5 +60,5 @@ int main(int argc, char **argv)
 	__atomic_store_n((unsigned *)(ring + params.sq_off.tail), NOPS + 1, __ATOMIC_RELEASE);
 	if (syscall(SYS_io_uring_enter, fd, NOPS + 1, NOPS + 1, IORING_ENTER_GETEVENTS, 0, 0) != NOPS + 1)
 		return 1;
-	return 0;
+	return !submit_to_aio(entries[NOPS].fd);
 }
