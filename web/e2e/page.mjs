@@ -72,6 +72,20 @@ export async function cardsOf(page) {
   return found;
 }
 
+/** Of each chart, whether a line is drawn in it: something with a colour, as axes have none. */
+export async function drawn(page) {
+  return page.locator(".chart canvas").evaluateAll((charts) =>
+    charts.map((chart) => {
+      const { data } = chart.getContext("2d").getImageData(0, 0, chart.width || 1, chart.height || 1);
+      for (let i = 0; i < data.length; i += 4) {
+        const [red, green, blue, alpha] = data.slice(i, i + 4);
+        if (alpha > 128 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60) return true;
+      }
+      return false;
+    }),
+  );
+}
+
 /** How much wider than the window the page is, in pixels. */
 export async function wide(page) {
   return page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

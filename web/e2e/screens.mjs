@@ -1,6 +1,6 @@
 /** Opens each address in one language and theme. With `closely`, it is also looked at for accessibility, in the other
  * theme, and as wide as a phone. */
-import { faults, picture, settled, wide } from "./page.mjs";
+import { drawn, faults, picture, settled, wide } from "./page.mjs";
 
 const OTHER = { dark: "light", light: "dark" };
 const PHONE = { width: 390, height: 844 };
@@ -31,10 +31,13 @@ export default async function ({ given, open, tell }) {
     const found = { wide: await wide(page), text: await page.innerText("body"), faults: [] };
     if (given.closely) {
       found.faults = await faults(page);
+      const before = await drawn(page);
       // What else depends on the theme than colours was looked at: the page is the same one.
       await inOtherTheme(async () => {
         await page.screenshot({ path: `${file}-${OTHER[given.theme]}.jpg`, type: "jpeg" });
         found.faults.push(...(await faults(page, ["color-contrast"])));
+        const after = await drawn(page);
+        found.emptied = before.filter((was, number) => was && !after[number]).length;
       });
       found.wideOnPhone = await onPhone(async () => {
         await picture(page, `${given.pictures}/${name}-phone.jpg`);

@@ -42,8 +42,9 @@ export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, st
   const { t } = useLingui();
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
-  const given = useRef<Given>({ format, marks, onBrush, since, until, lines });
-  given.current = { format, marks, onBrush, since, until, lines };
+  const drawn = [times, ...(stacked ? summed(lines) : lines.map((line) => line.values))] as uPlot.AlignedData;
+  const given = useRef<Given>({ format, marks, onBrush, since, until, lines, drawn });
+  given.current = { format, marks, onBrush, since, until, lines, drawn };
   const names = lines.map((line) => line.label).join("\n");
 
   useEffect(() => {
@@ -51,7 +52,7 @@ export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, st
     if (!box) return;
     const make = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(options(names.split("\n"), box.clientWidth, height, stacked, given), [[0], ...names.split("\n").map(() => [null])], box);
+      plot.current = new uPlot(options(names.split("\n"), box.clientWidth, height, stacked, given), given.current.drawn, box);
     };
     make();
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height }));
@@ -66,8 +67,7 @@ export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, st
   }, [names, height, stacked]);
 
   useEffect(() => {
-    const drawn = stacked ? summed(lines) : lines.map((line) => line.values);
-    plot.current?.setData([times, ...drawn] as uPlot.AlignedData);
+    plot.current?.setData(given.current.drawn);
   }, [times, lines, names, height, stacked, marks, since, until]);
 
   const losses = marks.filter((mark) => mark.kind === "loss").length;
@@ -99,6 +99,8 @@ interface Given {
   since: number;
   until: number;
   lines: Line[];
+  /** What uPlot draws of the lines. */
+  drawn: uPlot.AlignedData;
 }
 
 /** Each line with those before it; unknown where none of them is known. */
