@@ -9,8 +9,11 @@ from pathlib import Path
 
 from scope_cli.errors import CommandError
 from scope_cli.installation import another_users, running_state_dir, told_socket, told_url
+from scope_cli.kept import keep, kept_file
 from scope_wire.errors import InvalidToken
 from scope_wire.token import read_token
+
+_FILE = "login.json"
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def read_login() -> Access | None:
     Raises:
         CommandError: it cannot be read.
     """
-    file = _login_file()
+    file = kept_file(_FILE)
     try:
         return Access(**json.loads(file.read_text()))
     except FileNotFoundError:
@@ -97,16 +100,7 @@ def keep_login(access: Access) -> None:
     Raises:
         CommandError: it cannot be written.
     """
-    file = _login_file()
-    fresh = file.with_suffix(".new")
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            json.dump(asdict(access), out)
-        fresh.replace(file)
-    except OSError as error:
-        raise CommandError(f"cannot write {file}: {error.strerror}") from None
+    keep(_FILE, asdict(access))
 
 
 def refreshed(access: Access, refresh: Callable[[str], tuple[str, str]]) -> Access:
@@ -115,7 +109,7 @@ def refreshed(access: Access, refresh: Callable[[str], tuple[str, str]]) -> Acce
     Args:
         refresh: access and refresh token for a refresh token.
     """
-    folder = os.open(_login_file().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(kept_file(_FILE).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         kept = read_login()
@@ -131,7 +125,7 @@ def refreshed(access: Access, refresh: Callable[[str], tuple[str, str]]) -> Acce
 
 def forget_login() -> bool:
     """Removes what `scope login` has kept; returns whether there was anything."""
-    file = _login_file()
+    file = kept_file(_FILE)
     try:
         file.unlink()
     except FileNotFoundError:
@@ -139,8 +133,3 @@ def forget_login() -> bool:
     except OSError as error:
         raise CommandError(f"cannot remove {file}: {error.strerror}") from None
     return True
-
-
-def _login_file() -> Path:
-    configuration = os.environ.get("XDG_CONFIG_HOME")
-    return Path(configuration or Path.home() / ".config") / "scope" / "login.json"

@@ -161,6 +161,7 @@ class Credentials(TypedDict):
 
     email: str
     password: str
+    device: NotRequired[str]
     cookie: NotRequired[bool]
 
 
@@ -729,6 +730,7 @@ class Tokens(TypedDict):
     access_token: str
     refresh_token: str
     expires_in: int
+    device: str
     token_type: str
     csrf_cookie: str
 

@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 from urllib.request import OpenerDirector
 
 from scope_cli.access import Access
+from scope_cli.api import Credentials
 from scope_cli.client import Client
+from scope_cli.devices import device_at, keep_device
 from scope_cli.errors import CommandError, ServerUnreachable, UsageError
 from scope_cli.https import careless_opener, opener
 from scope_cli.printable import print_remark
@@ -38,7 +40,12 @@ def met(url: str, fingerprint: str | None, email: str | None) -> Access:
     authority = None if fingerprint is None and _is_trusted(url) else _trusted(url, fingerprint)
     email, password = _credentials(email)
     access = Access(url, authority=authority)
-    tokens = Client(access, _ANSWER_S).login({"email": email, "password": password})
+    credentials: Credentials = {"email": email, "password": password}
+    if device := device_at(url, email):  # a server that gave none takes none
+        credentials["device"] = device
+    tokens = Client(access, _ANSWER_S).login(credentials)
+    if given := tokens.get("device"):
+        keep_device(url, email, given)
     return replace(access, token=tokens["access_token"], refresh_token=tokens["refresh_token"])
 
 

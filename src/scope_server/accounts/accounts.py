@@ -6,8 +6,11 @@ from scope_server.accounts.access_token import AccessTokens
 from scope_server.accounts.api_tokens import ApiTokens
 from scope_server.accounts.audit import Audit
 from scope_server.accounts.csrf import CsrfTokens
+from scope_server.accounts.devices import Devices
 from scope_server.accounts.logins import Logins
 from scope_server.accounts.passwords import Passwords
+from scope_server.accounts.refusals import Refusals
+from scope_server.accounts.throttle import Throttle
 from scope_server.accounts.users import Users
 from scope_server.limits import Limits
 from scope_server.store.reading.database import Database
@@ -24,11 +27,19 @@ class Accounts:
     def __init__(
         self, database: Database, secret: Callable[[str], bytes], limits: Limits, *, open_registration: bool
     ) -> None:
-        passwords = Passwords()
+        passwords, refusals = Passwords(), Refusals(limits)
         self.audit, self.csrf = Audit(database), CsrfTokens(secret)
-        self.logins = Logins(database, passwords, AccessTokens(secret), self.audit, limits)
+        self.logins = Logins(
+            database,
+            passwords,
+            self.audit,
+            tokens=AccessTokens(secret),
+            devices=Devices(secret),
+            throttle=Throttle(limits),
+            refusals=refusals,
+        )
         self.users = Users(database, passwords, open_registration=open_registration)
-        self.api_tokens = ApiTokens(database)
+        self.api_tokens = ApiTokens(database, refusals)
         self._secret = secret
 
     @property

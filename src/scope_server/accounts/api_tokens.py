@@ -6,6 +6,7 @@ from uuid import UUID
 
 from scope_server.accounts import secret
 from scope_server.accounts.caller import Caller, Role
+from scope_server.accounts.refusals import Refusals
 from scope_server.errors import Forbidden, InvalidQuery, NotAuthenticated, UnknownThing
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.queries import queries
@@ -17,8 +18,8 @@ _NAME = 64  # characters
 class ApiTokens:
     """The tokens for scripts."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, refusals: Refusals) -> None:
+        self._database, self._refusals = database, refusals
 
     async def make(self, by: Caller, name: str, role: Role, valid: timedelta) -> str:
         """A new token of the caller. It is not kept and cannot be shown again.
@@ -57,14 +58,21 @@ class ApiTokens:
             if not (await connection.execute(queries()["revoke_api_token"], row)).rowcount:
                 raise UnknownThing(f"token: {token} is not the id of any, or it was revoked before")
 
-    async def caller(self, token: str) -> Caller:
+    async def caller(self, token: str, address: str) -> Caller:
         """Whose token this is.
+
+        Args:
+            address: from where it was shown.
 
         Raises:
             NotAuthenticated: it is not valid.
+            TooManyRequests: too many that are not valid came from there.
             StoreUnavailable: the database cannot be reached.
         """
-        rows = await self._database.fetch("api_token", {"digest": secret.digest(token)})
+        digest = secret.digest(token)
+        rows = await self._refusals.bounded(
+            address, digest, lambda: self._database.fetch("api_token", {"digest": digest})
+        )
         if not rows:
             raise NotAuthenticated("the token is not valid, has expired or was revoked")
         (row,) = rows

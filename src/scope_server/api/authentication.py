@@ -29,14 +29,14 @@ def by_accounts(accounts: Accounts) -> Authenticate:
             raise NotAuthenticated(_HOW)
         token = shown.removeprefix(_BEARER)
         of = accounts.api_tokens if token.startswith(_FOR_SCRIPTS) else accounts.logins
-        return await of.caller(token)
+        return await of.caller(token, request.remote or "")
 
     return authenticate
 
 
 async def _by_cookie(accounts: Accounts, access: str, request: web.Request) -> Caller:
     """The caller of a request of the console. A browser sends cookies by itself: a change needs a proof besides."""
-    caller = await accounts.logins.caller(access)
+    caller = await accounts.logins.caller(access, request.remote or "")
     if request.method not in _READING:
         accounts.csrf.require(caller.login, request.headers.get(csrf.HEADER, ""))
     return caller

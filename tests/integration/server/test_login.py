@@ -16,6 +16,7 @@ import pytest
 from tests.integration.server.running import Server, until
 
 from scope_server.identity.authority import Authority
+from scope_server.limits import Rate
 from scope_wire.https import calling
 from scope_wire.identity import SERVER_NAME
 from scope_wire.join_token import fingerprint_of
@@ -92,8 +93,10 @@ async def test_others_reach_it_by_tls_1_3_only(server: Server) -> None:
         await _asked(server, "https", old)
 
 
-async def test_a_login_lasts(server: Server, home: Path) -> None:
-    """With the right fingerprint and password, all later commands ask this server, until a logout."""
+async def test_a_login_lasts(server: Server, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the right fingerprint and password, all later commands ask this server, until a logout. What shows at the
+    next login that its owner is no stranger is kept after it, and shown."""
+    monkeypatch.setattr("scope_server.accounts.throttle._STRANGERS", Rate(1, 2))  # the first login is one
     right = fingerprint_of(server.authority.certificate)
     status, said, _ = await scope(
         home, "login", url_of(server), "--fingerprint", right, "--email", EMAIL, says=PASSWORD
@@ -107,6 +110,16 @@ async def test_a_login_lasts(server: Server, home: Path) -> None:
     assert await scope(home, "logout") == (0, "logged out\n", "")
     assert await _asked(server, "https", trusting(server), kept["token"]) == 401
     assert not (home / "scope" / "login.json").exists()
+    devices = home / "scope" / "devices.json"
+    assert devices.stat().st_mode & 0o777 == 0o600
+    (before,) = json.loads(devices.read_text()).values()
+    guess = {"email": EMAIL, "password": "a guess"}
+    assert [(await server.ask("POST", "auth/login", json=guess))[0] for _ in range(2)] == [401, 429]
+    server.query("UPDATE store.logins SET address = '198.51.100.1'")
+    words = ("login", url_of(server), "--fingerprint", right, "--email", EMAIL)
+    assert (await scope(home, *words, says=PASSWORD))[0] == 0
+    (after,) = json.loads(devices.read_text()).values()
+    assert after != before
 
 
 async def test_a_wrong_fingerprint_or_password_keeps_nothing(server: Server, home: Path) -> None:

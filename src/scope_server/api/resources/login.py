@@ -28,6 +28,9 @@ class Credentials(Body):
 
     email: str
     password: SecretStr
+    device: SecretStr = Field(
+        SecretStr(""), description="what an earlier login gave; without it, the one in the cookie"
+    )
     cookie: bool = Field(False, description=f"{_COOKIE}; needs the header {csrf.HEADER} with any value")
 
 
@@ -37,6 +40,11 @@ class Tokens(Answer):
     access_token: str = Field(description="for the header `Authorization: Bearer`; empty if it is in a cookie")
     refresh_token: str = Field(description="for the next tokens; valid once; empty if it is in a cookie")
     expires_in: int = Field(description="how long the access token is valid, in seconds")
+    device: str = Field(
+        "",
+        description="of a login: to be shown at the next one, so that it succeeds while others guess the password; "
+        "valid for a year; empty if it is in a cookie",
+    )
     token_type: str = "Bearer"
     csrf_cookie: str = Field("", description=f"name of the cookie whose value changes need in the header {csrf.HEADER}")
 
@@ -93,7 +101,8 @@ async def login(call: Call, body: Credentials) -> Tokens:
     if body.cookie:
         csrf.require_same(call.csrf, call.csrf)  # no page of another site logs a browser in
     password = body.password.get_secret_value()
-    pair = await call[ACCOUNTS].logins.begin(body.email, password, call.address, call.program)
+    device = body.device.get_secret_value() or _cookies(call).device_in(call.cookies)
+    pair = await call[ACCOUNTS].logins.begin(body.email, password, call.address, call.program, device)
     return _in_cookies(call, pair) if body.cookie else _tokens(pair)
 
 
@@ -140,7 +149,8 @@ async def change_password(call: Call, body: NewPassword) -> Done:
     """Change the caller's password. All other logins of the account end."""
     if not call.person.login:
         raise InvalidQuery("only who has logged in with a password can change it")
-    await call[ACCOUNTS].logins.require_password(call.person.name, body.password.get_secret_value(), call.address)
+    password, device = body.password.get_secret_value(), _cookies(call).device_in(call.cookies)
+    await call[ACCOUNTS].logins.require_password(call.person.name, password, call.address, device)
     change = Change(password=body.new_password.get_secret_value())
     await call[ACCOUNTS].users.change(call.person, call.person.name, change)
     return Done()
@@ -154,7 +164,11 @@ async def who_am_i(call: Call) -> Me:
 
 def _tokens(pair: Pair) -> Tokens:
     return Tokens(
-        access_token=pair.access_token, refresh_token=pair.refresh_token, expires_in=pair.expires_s, csrf_cookie=""
+        access_token=pair.access_token,
+        refresh_token=pair.refresh_token,
+        expires_in=pair.expires_s,
+        device=pair.device,
+        csrf_cookie="",
     )
 
 
@@ -162,7 +176,9 @@ def _in_cookies(call: Call, pair: Pair) -> Tokens:
     """The tokens where no script of a page can read them."""
     cookies = _cookies(call)
     call.puts.append(cookies.of_login(pair.access_token, pair.refresh_token, call[ACCOUNTS].csrf.of(pair.login)))
-    return Tokens(access_token="", refresh_token="", expires_in=pair.expires_s, csrf_cookie=cookies.csrf)
+    if pair.device:
+        call.puts.append(cookies.of_device(pair.device))
+    return Tokens(access_token="", refresh_token="", expires_in=pair.expires_s, device="", csrf_cookie=cookies.csrf)
 
 
 def _cookies(call: Call) -> Cookies:

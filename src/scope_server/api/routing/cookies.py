@@ -1,10 +1,12 @@
-"""The console's cookies: tokens that no script can read, and the proof of changes, which its own scripts can."""
+"""The console's cookies: tokens that no script can read, what shows an owner's browser at a login, likewise, and the
+proof of changes, which the console's own scripts can read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
 
+from scope_server.accounts import devices
 from scope_server.accounts.access_token import LIFETIME
 from scope_server.accounts.logins import VALID
 
@@ -39,8 +41,12 @@ class Cookies:
             )
         )
 
+    def of_device(self, device: str) -> "Put":
+        """The cookie of a browser in which somebody has logged in; it outlives the login."""
+        return Put((_Cookie(self._named("device"), device, "/api/v1/auth", int(devices.VALID.total_seconds())),))
+
     def forgotten(self) -> "Put":
-        """The browser is to forget them."""
+        """The browser is to forget the cookies of its login."""
         return self.of_login(*_EMPTY)
 
     def access_in(self, sent: Mapping[str, str]) -> str:
@@ -50,6 +56,10 @@ class Cookies:
     def refresh_in(self, sent: Mapping[str, str]) -> str:
         """The refresh token, likewise."""
         return sent.get(self._named("refresh"), "")
+
+    def device_in(self, sent: Mapping[str, str]) -> str:
+        """What shows that somebody has logged in there before, likewise."""
+        return sent.get(self._named("device"), "")
 
     def csrf_in(self, sent: Mapping[str, str]) -> str:
         """The proof of changes, likewise."""

@@ -19,10 +19,10 @@ from scope_server.errors import NotAuthenticated, TooManyRequests
 async def test_a_password_gives_a_pair(house: House) -> None:
     """The access token says whose it is; the role is the account's of now."""
     pair = await house.login(email=" ADA@example.org ")
-    caller = await house.logins.caller(pair.access_token)
+    caller = await house.logins.caller(pair.access_token, HERE)
     assert (caller.name, caller.role) == (ADA, Role.OPERATOR)
     await house.users.change(LOCAL, ADA, Change(role=Role.VIEWER))
-    assert (await house.logins.caller(pair.access_token)).role is Role.VIEWER
+    assert (await house.logins.caller(pair.access_token, HERE)).role is Role.VIEWER
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_an_honest_race_loses_nothing(house: House) -> None:
 async def test_a_logout_ends_both_tokens_at_once(house: House) -> None:
     """Of this login, not of others."""
     here, there = await house.login(), await house.login()
-    await house.logins.end(await house.logins.caller(here.access_token), HERE)
+    await house.logins.end(await house.logins.caller(here.access_token, HERE), HERE)
     assert [await house.knows(here), await house.knows(there)] == [False, True]
     with pytest.raises(NotAuthenticated):
         await house.refresh(here)
@@ -119,7 +119,7 @@ async def test_a_logout_ends_both_tokens_at_once(house: House) -> None:
 async def test_a_new_password_ends_all_other_logins(house: House) -> None:
     """Who changes it goes on."""
     mine, others = await house.login(), await house.login()
-    caller = await house.logins.caller(mine.access_token)
+    caller = await house.logins.caller(mine.access_token, HERE)
     await house.users.change(caller, ADA, Change(password="staple staple staple"))
     assert [await house.knows(mine), await house.knows(others)] == [True, False]
     assert await house.knows(await house.login("staple staple staple"))
@@ -132,9 +132,10 @@ async def test_passwords_are_compared_as_people_type_them(house: House) -> None:
 
 
 async def test_an_attack_is_slowed_and_its_victim_is_not(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Strangers may try some passwords; the owner logs in from where she did before."""
+    """Strangers may try some passwords; the owner logs in from where she did before, and from elsewhere with what her
+    last login gave. That is worth nothing for another account, and not many passwords of this one."""
     monkeypatch.setattr("scope_server.limits.time.monotonic", lambda: 1000.0)
-    await house.login()
+    device = (await house.login()).device
     answers: list[Any] = await asyncio.gather(
         *(house.login(f"guess {number}", address=f"203.0.113.{number}") for number in range(59)),
         return_exceptions=True,
@@ -145,6 +146,19 @@ async def test_an_attack_is_slowed_and_its_victim_is_not(house: House, monkeypat
         40,
     )  # and the owner, a stranger at first
     assert await house.knows(await house.login())
+    with pytest.raises(TooManyRequests):
+        await house.login(address="198.51.100.1")
+    renewed = await house.login(address="198.51.100.1", device=device)
+    assert await house.knows(renewed)
+    assert renewed.device not in ("", device)
+    await house.users.add("eve@example.org", PASSWORD, Role.VIEWER)
+    eves = (await house.login(email="eve@example.org", address="203.0.113.99")).device
+    with pytest.raises(TooManyRequests):
+        await house.login("guess", address="203.0.113.99", device=eves)
+    for number in range(11):
+        with pytest.raises(NotAuthenticated if number < 10 else TooManyRequests):
+            await house.login("guess", address=f"203.0.113.{100 + number}", device=device)
+    assert await house.knows(await house.login(address="198.51.100.2", device=renewed.device))
 
 
 async def test_hashes_follow_the_recommended_parameters(house: House) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from tests.integration.server.accounts.house import ADA, LOCAL, PASSWORD, House
+from tests.integration.server.accounts.house import ADA, HERE, LOCAL, PASSWORD, House
 
 from scope_server.accounts.caller import Role
 from scope_server.accounts.passwords import Passwords
@@ -16,7 +16,7 @@ EVE = "eve@example.org"
 
 async def role_of(house: House, email: str) -> Role:
     """The role that an account really has."""
-    return (await house.logins.caller((await house.login(email=email)).access_token)).role
+    return (await house.logins.caller((await house.login(email=email)).access_token, HERE)).role
 
 
 async def test_an_invitation_makes_one_account(house: House) -> None:
@@ -103,20 +103,20 @@ async def test_an_unknown_account_is_named(house: House) -> None:
 
 async def test_tokens_for_scripts(house: House) -> None:
     """They may do what they were made for, never more than their owner; revoked or over, nothing."""
-    caller = await house.logins.caller((await house.login()).access_token)
+    caller = await house.logins.caller((await house.login()).access_token, HERE)
     token = await house.tokens.make(caller, "ci", Role.OPERATOR, timedelta(days=1))
     reads = await house.tokens.make(caller, "reads", Role.VIEWER, timedelta(days=1))
     over = await house.tokens.make(caller, "over", Role.VIEWER, timedelta(microseconds=1))
-    assert (await house.tokens.caller(token)).role is Role.OPERATOR
-    assert (await house.tokens.caller(reads)).role is Role.VIEWER
+    assert (await house.tokens.caller(token, HERE)).role is Role.OPERATOR
+    assert (await house.tokens.caller(reads, HERE)).role is Role.VIEWER
     await house.users.change(LOCAL, ADA, Change(role=Role.VIEWER))
-    assert (await house.tokens.caller(token)).role is Role.VIEWER
+    assert (await house.tokens.caller(token, HERE)).role is Role.VIEWER
     (listed,) = [row for row in await house.tokens.all(caller) if row["name"] == "ci"]
     assert "digest" not in listed
     await house.tokens.revoke(caller, listed["id"])
     for ended in (token, over, "scope_token_made-up", "", "\udcff"):
         with pytest.raises(NotAuthenticated):
-            await house.tokens.caller(ended)
+            await house.tokens.caller(ended, HERE)
 
 
 async def test_tokens_of_others_are_theirs(house: House) -> None:
@@ -124,7 +124,7 @@ async def test_tokens_of_others_are_theirs(house: House) -> None:
     await house.users.add(EVE, PASSWORD, Role.VIEWER)
     await house.users.add("root@example.org", PASSWORD, Role.ADMIN)
     ada, eve, root = [
-        await house.logins.caller((await house.login(email=email)).access_token)
+        await house.logins.caller((await house.login(email=email)).access_token, HERE)
         for email in (ADA, EVE, "root@example.org")
     ]
     await house.tokens.make(ada, "ci", Role.OPERATOR, timedelta(days=1))
