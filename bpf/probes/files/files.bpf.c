@@ -24,8 +24,8 @@ enum file_call {
 	CALL_NAME_AT,	/* (dfd, name, ...) */
 	CALL_NAMES,	/* (name, new name) */
 	CALL_NAMES_AT,	/* (dfd, name, new dfd, new name, ...) */
-	CALL_SYMLINK,	/* (text, name) */
-	CALL_SYMLINKAT, /* (text, dfd, name) */
+	CALL_SYMLINK,	/* (target, name) */
+	CALL_SYMLINKAT, /* (target, dfd, name) */
 	CALL_FD,	/* (fd, ...) */
 	/* The calls of file_summary. */
 	CALL_READ,  /* (fd, ...) */
@@ -53,8 +53,8 @@ struct file_thread {
 	struct scope_file file;	  /* of CALL_FD and the calls of file_summary */
 	struct scope_file source; /* of CALL_COPY and CALL_SENDFILE */
 	const char *name;
-	const char *new_name; /* of CALL_NAMES and CALL_NAMES_AT */
-	__s32 fd;	      /* dfd, or that of `file` */
+	const char *second; /* the new name or target */
+	__s32 fd;	    /* dfd, or that of `file` */
 	__s32 new_fd;
 	__s32 source_fd;
 	__u32 flags;

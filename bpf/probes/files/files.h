@@ -35,6 +35,7 @@ struct file_op_event {
 	struct scope_header header;
 	struct scope_path path;
 	struct scope_path new_path; /* of FILE_RENAME and FILE_LINK */
+	struct scope_text target;   /* of FILE_SYMLINK */
 	__u64 duration_ns;
 	enum file_op_kind operation;
 	__s32 ret;
@@ -43,7 +44,8 @@ struct file_op_event {
 	__u8 new_path_read;
 	__u8 new_path_truncated;
 	__u8 io_uring;
-	__u8 pad[3];
+	__u8 target_read;
+	__u8 pad[2];
 };
 
 struct file_summary_key {

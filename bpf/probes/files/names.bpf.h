@@ -7,7 +7,7 @@
 
 struct op_names {
 	__u64 name;
-	__u64 new_name;
+	__u64 second; /* the new name or target */
 	__s32 fd;
 	__s32 new_fd;
 };
@@ -99,17 +99,18 @@ static __always_inline enum file_op_kind read_prepared(struct io_kiocb *request,
 		names->fd = BPF_CORE_READ(rename, old_dfd);
 		names->name = (__u64)PREPARED_NAME(request, io_rename, oldpath);
 		names->new_fd = BPF_CORE_READ(rename, new_dfd);
-		names->new_name = (__u64)PREPARED_NAME(request, io_rename, newpath);
+		names->second = (__u64)PREPARED_NAME(request, io_rename, newpath);
 		break;
 	case IORING_OP_LINKAT:
 		names->fd = BPF_CORE_READ(link, old_dfd);
 		names->name = (__u64)PREPARED_NAME(request, io_link, oldpath);
 		names->new_fd = BPF_CORE_READ(link, new_dfd);
-		names->new_name = (__u64)PREPARED_NAME(request, io_link, newpath);
+		names->second = (__u64)PREPARED_NAME(request, io_link, newpath);
 		break;
 	case IORING_OP_SYMLINKAT:
 		names->fd = BPF_CORE_READ(link, new_dfd);
 		names->name = (__u64)PREPARED_NAME(request, io_link, newpath);
+		names->second = (__u64)PREPARED_NAME(request, io_link, oldpath);
 		break;
 	case IORING_OP_FSYNC:
 		flags = BPF_CORE_READ(sync, flags);
@@ -127,7 +128,7 @@ static __always_inline enum file_op_kind read_entry(const struct io_uring_sqe *e
 	names->fd = BPF_CORE_READ(entry, fd);
 	names->name = is_symlink ? BPF_CORE_READ(entry, addr2) : BPF_CORE_READ(entry, addr);
 	names->new_fd = BPF_CORE_READ(entry, len);
-	names->new_name = BPF_CORE_READ(entry, addr2);
+	names->second = is_symlink ? BPF_CORE_READ(entry, addr) : BPF_CORE_READ(entry, addr2);
 	return op_of(code, BPF_CORE_READ(entry, unlink_flags)); /* at the same place as fsync_flags */
 }
 

@@ -153,10 +153,10 @@ static __always_inline void submit_open(struct file_operation *operation, struct
 		     BPF_CORE_READ(open, how.resolve) & RESOLVE_IN_ROOT);
 }
 
-/* Keeps what the record has: a path, and a second one behind it. */
-static __always_inline void keep_paths(struct file_operation *operation, __u32 length, __u32 new_length, bool cut)
+/* Keeps what the record has: a path, and a second one or a target behind it. */
+static __always_inline void keep_paths(struct file_operation *operation, __u32 length, __u32 second, bool cut)
 {
-	__u32 zero = 0, size = length + new_length;
+	__u32 zero = 0, size = length + second;
 	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
 	struct file_op_event *event = &operation->op;
 
@@ -167,12 +167,9 @@ static __always_inline void keep_paths(struct file_operation *operation, __u32 l
 	}
 	if (!record || !size || bpf_probe_read_kernel(operation->paths, size, record->paths))
 		return;
-	event->path.length = event->new_path.offset = length;
-	event->new_path.length = new_length;
-	event->path_read = length > 0;
+	place_paths(event, operation->call, length, second);
 	event->path_truncated = cut;
-	event->new_path_read = new_length > 0;
-	event->new_path_truncated = new_length && record->cut;
+	event->new_path_truncated = event->new_path_read && record->cut;
 }
 
 static __always_inline bool was_cut(void)
@@ -189,15 +186,17 @@ static __always_inline bool was_cut(void)
 /* Writes the paths of an operation's names. */
 static __always_inline void write_paths(struct file_operation *operation, const struct op_names *names, enum op_name is)
 {
-	__u32 length, new_length = 0;
+	__u32 length, second = 0;
 	bool cut;
 
 	was_cut();
 	length = write_op_path(bpf_get_current_task(), names->fd, names->name, is, 0);
 	cut = was_cut();
-	if (operation->call == CALL_NAMES_AT)
-		new_length = write_op_path(bpf_get_current_task(), names->new_fd, names->new_name, is, length);
-	keep_paths(operation, length, new_length, cut);
+	if (has_new_path(operation->call))
+		second = write_op_path(bpf_get_current_task(), names->new_fd, names->second, is, length);
+	else if (has_target(operation->call))
+		second = write_op_target(names->second, is, length);
+	keep_paths(operation, length, second, cut);
 }
 
 /* Notes the file that a splice reads. One without a descriptor is not known: the write counts, the read is incomplete.
@@ -307,7 +306,7 @@ static __always_inline void emit_op_of_ring(struct file_operation *operation, st
 		size = write_op_path_of_file((__u64)file);
 		keep_paths(operation, size, 0, was_cut());
 	}
-	size = event->path.length + event->new_path.length;
+	size = event->path.length + event->new_path.length + event->target.length;
 	barrier_var(size);
 	if (size > sizeof(operation->paths))
 		return;

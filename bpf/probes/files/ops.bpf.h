@@ -7,7 +7,7 @@
 
 struct file_op_record {
 	struct file_op_event event;
-	char paths[4 * PATH_BYTES]; /* goes with the event: both paths */
+	char paths[4 * PATH_BYTES]; /* goes with the event: both paths, or path and target */
 	struct path_buffer path;
 	bool cut;
 };
@@ -38,18 +38,20 @@ static __always_inline void enter_op(struct task_struct *task, struct file_threa
 	case CALL_NAMES:
 		call->name = (const char *)args[0];
 		call->new_fd = AT_FDCWD;
-		call->new_name = (const char *)args[1];
+		call->second = (const char *)args[1];
 		break;
 	case CALL_NAMES_AT:
 		call->fd = args[0];
 		call->name = (const char *)args[1];
 		call->new_fd = args[2];
-		call->new_name = (const char *)args[3];
+		call->second = (const char *)args[3];
 		break;
 	case CALL_SYMLINK:
+		call->second = (const char *)args[0];
 		call->name = (const char *)args[1];
 		break;
 	case CALL_SYMLINKAT:
+		call->second = (const char *)args[0];
 		call->fd = args[1];
 		call->name = (const char *)args[2];
 		break;
@@ -107,6 +109,45 @@ __noinline int write_op_path(__u64 task, __s32 fd, __u64 name, enum op_name is, 
 	return length;
 }
 
+/* Writes the target of a symbolic link behind its path, as it was given. Returns the size; 0: it is unreadable. */
+__noinline int write_op_target(__u64 target, enum op_name is, __u32 offset)
+{
+	__u32 zero = 0;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	long length;
+
+	barrier_var(offset);
+	if (!record || offset > 2 * PATH_BYTES)
+		return 0;
+	length = read_name(record->paths + offset, PATH_BYTES, (const char *)target, is == NAME_IN_USER_MEMORY);
+	return length > 0 ? length - 1 : 0;
+}
+
+static __always_inline bool has_new_path(__u32 call)
+{
+	return call == CALL_NAMES || call == CALL_NAMES_AT;
+}
+
+static __always_inline bool has_target(__u32 call)
+{
+	return call == CALL_SYMLINK || call == CALL_SYMLINKAT;
+}
+
+/* Where the event's paths are. The second one is the new path, or the target. */
+static __always_inline void place_paths(struct file_op_event *event, __u32 call, __u32 length, __u32 second)
+{
+	bool is_target = has_target(call);
+
+	event->path.offset = 0;
+	event->path.length = length;
+	event->path_read = length > 0;
+	event->new_path.offset = event->target.offset = length;
+	event->new_path.length = is_target ? 0 : second;
+	event->new_path_read = event->new_path.length > 0;
+	event->target.length = is_target ? second : 0;
+	event->target_read = event->target.length > 0;
+}
+
 /* The same of a struct file, at its address: its own path, as the first one. */
 __noinline int write_op_path_of_file(__u64 address)
 {
@@ -127,7 +168,7 @@ __noinline int write_op_path_of_file(__u64 address)
 
 static __always_inline void emit_op(struct task_struct *task, struct file_thread *call, __s64 ret)
 {
-	__u32 zero = 0, length = 0, new_length = 0, size;
+	__u32 zero = 0, length = 0, second = 0, size;
 	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
 	bool named = call->call != CALL_FD;
 	struct file_op_event *event;
@@ -146,21 +187,18 @@ static __always_inline void emit_op(struct task_struct *task, struct file_thread
 		length = 0;
 	event->path_truncated = record->cut;
 	record->cut = false;
-	if (call->call == CALL_NAMES || call->call == CALL_NAMES_AT)
-		new_length = write_op_path(bpf_get_current_task(), call->new_fd, (__u64)call->new_name,
-					   NAME_IN_USER_MEMORY, length);
-	if (new_length > 2 * PATH_BYTES)
-		new_length = 0;
+	if (has_new_path(call->call))
+		second = write_op_path(bpf_get_current_task(), call->new_fd, (__u64)call->second, NAME_IN_USER_MEMORY,
+				       length);
+	else if (has_target(call->call))
+		second = write_op_target((__u64)call->second, NAME_IN_USER_MEMORY, length);
+	if (second > 2 * PATH_BYTES)
+		second = 0;
 	event->new_path_truncated = record->cut;
-	event->path.offset = 0;
-	event->path.length = length;
-	event->path_read = length > 0;
-	event->new_path.offset = length;
-	event->new_path.length = new_length;
-	event->new_path_read = new_length > 0;
+	place_paths(event, call->call, length, second);
 	event->io_uring = 0;
 	__builtin_memset(event->pad, 0, sizeof(event->pad));
-	size = sizeof(*event) + length + new_length;
+	size = sizeof(*event) + length + second;
 	barrier_var(size); /* so that what is checked is what is used */
 	if (size > sizeof(*event) + sizeof(record->paths))
 		return;

@@ -165,14 +165,15 @@ PROBE = Probe(
                 "new_path": Column(
                     "of rename and link: the new name as an absolute path; else absent", cut_if="new_path_truncated"
                 ),
+                "target": Column("of symlink: what the link leads to, as the program gave it; else absent"),
                 "ret": Column("0, or -errno", codes=Codes.ERROR),
                 "duration_ns": Column("from entry to exit", "ns"),
                 "path_truncated": Column("1 if the beginning of the path was cut"),
                 "new_path_truncated": Column("1 if the beginning of the new path was cut"),
                 "io_uring": Column("1 if io_uring did it: from submission to completion"),
             },
-            hidden=("path_read", "new_path_read"),
-            null_unless={"path": "path_read", "new_path": "new_path_read"},
+            hidden=("path_read", "new_path_read", "target_read"),
+            null_unless={"path": "path_read", "new_path": "new_path_read", "target": "target_read"},
             failed="ret < 0",
             shown=Shown(
                 tables=(
@@ -182,7 +183,7 @@ PROBE = Probe(
                         title="other calls by program, operation and file",
                     ),
                 ),
-                line=("operation", "duration_ns", "ret", "path", "new_path"),
+                line=("operation", "duration_ns", "ret", "path", "new_path", "target"),
                 timeline=Timeline(
                     slices=(Slices(named=("operation", "path"), below="file_op", by_thread="io_uring = 0"),)
                 ),
