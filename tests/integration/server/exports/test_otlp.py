@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +111,11 @@ async def test_minutes_are_those_of_sql(start_server: Start, line: Line, port: i
 async def test_nothing_comes_twice_and_a_restart_goes_on(start_server: Start, line: Line, port: int) -> None:
     """What is stored while no server runs is sent by the next one, and what was acknowledged is not sent again."""
     async with collecting(port, Collector()) as collector:
-        async with start_server(otlp=f"grpc://127.0.0.1:{port}"):
+        async with start_server(otlp=f"grpc://127.0.0.1:{port}") as server:
             await begun(line, "otlp.spans.ollama_request")
             await store(line, "ollama_request", [HTTP | {"request": number} for number in range(7)])
-            await eventually(lambda: len(collector.spans()) == 7)
+            acknowledged = partial(exported, server, "items_total", "otlp.spans.ollama_request")
+            await until(acknowledged, lambda count: count == 7, 240)
         await store(line, "ollama_request", [HTTP | {"request": number} for number in range(7, 18)])
         async with start_server(otlp=f"grpc://127.0.0.1:{port}"):
             await eventually(lambda: len(collector.spans()) >= 18)
