@@ -18,11 +18,11 @@ _TIMES, _MORE_S = 3, 2.0  # so much slower may the quickest of some tries be
 
 
 @contextmanager
-def _many_files() -> Iterator[None]:
-    """As many open files as half-open connections need, at both of their ends."""
+def many_files(needed: int) -> Iterator[None]:
+    """While inside, this process may have so many files open, or the test is skipped."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if before[1] < 8 * HALF_OPEN:
-        pytest.skip(f"needs {8 * HALF_OPEN} open files; raise the hard limit (ulimit -Hn)")
+    if before[1] < needed:
+        pytest.skip(f"needs {needed} open files; raise the hard limit (ulimit -Hn)")
     resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
     try:
         yield
@@ -33,7 +33,7 @@ def _many_files() -> Iterator[None]:
 @asynccontextmanager
 async def half_open(ports: Sequence[int]) -> AsyncIterator[None]:
     """While inside, HALF_OPEN connections to ports of 127.0.0.1, in turns."""
-    with _many_files(), ExitStack() as opened:
+    with many_files(8 * HALF_OPEN), ExitStack() as opened:  # at both ends
         for number in range(HALF_OPEN):
             half = opened.enter_context(
                 socket.create_connection(("127.0.0.1", ports[number % len(ports)]), _PATIENCE_S)
