@@ -46,12 +46,12 @@ struct {
 
 /*
  * How many collectives of a communicator the rank on this machine that is furthest ahead has called. It tells whether a
- * rank is the first to call one, or the first one's time is forgotten.
+ * rank is the first to call one, or the first one's time is forgotten. The ranks of a communicator end at different
+ * times, and may be killed, so none of them deletes it: communicators that are not used make room for new ones.
  */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
 	__type(key, __u64);
 	__type(value, __u64);
 } nccl_called SEC(".maps");
@@ -102,19 +102,13 @@ static __always_inline void learn(struct task_struct *task, __u64 comm, __u64 ha
 	if (!comm || !hash)
 		return;
 	bpf_map_update_elem(&nccl_communicators, &key, &found, BPF_ANY);
-	bpf_map_update_elem(&nccl_called, &hash, &none, BPF_NOEXIST); /* if it is full, delays are unknown */
+	bpf_map_update_elem(&nccl_called, &hash, &none, BPF_NOEXIST);
 }
 
 static __always_inline void forget(struct task_struct *task, __u64 comm)
 {
 	struct nccl_communicators_key key = {.start_ns = running_start_ns(), .comm = comm, .pid = task->tgid};
-	struct nccl_communicator *found = bpf_map_lookup_elem(&nccl_communicators, &key);
-	__u64 hash;
 
-	if (!found)
-		return;
-	hash = found->hash;
-	bpf_map_delete_elem(&nccl_called, &hash);
 	bpf_map_delete_elem(&nccl_communicators, &key);
 }
 
