@@ -59,6 +59,11 @@ function OfStream({ stream }: { stream: Stream }) {
           </select>
         </h1>
         <span className="soft">{stream.meaning}</span>
+        {search.task && (
+          <button type="button" title={search.task} onClick={() => change({ task: undefined })}>
+            <Trans>Of one task: show all</Trans>
+          </button>
+        )}
         <span className="spring" />
         {stream.flame && (
           <Link to="/flames/$stream" params={{ stream: stream.name }} search={(before) => before} className="button">

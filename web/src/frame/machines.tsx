@@ -1,7 +1,7 @@
 import { useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 
-import { nodes } from "../nodes/nodes.api";
+import { nameAmong, nodes } from "../nodes/nodes.api";
 import { visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 
@@ -17,11 +17,10 @@ export function MachineChoice() {
       <option value="">{t`all machines`}</option>
       {chosen && !listed && <option value={chosen}>{visible(chosen)}</option>}
       {known.map((node) => {
-        const twice = known.filter((other) => other.hostname === node.hostname).length > 1;
-        const name = twice ? node.machine_id : node.hostname;
+        const name = nameAmong(known, node);
         return (
           <option key={node.machine_id} value={name}>
-            {twice ? `${visible(node.hostname)} ${node.machine_id.slice(0, 8)}` : visible(node.hostname)}
+            {name === node.hostname ? visible(name) : `${visible(node.hostname)} ${name.slice(0, 8)}`}
           </option>
         );
       })}

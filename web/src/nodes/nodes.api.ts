@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 
+import type { Node } from "../api/answers";
 import { api, data } from "../api/client";
 
 export const nodes = queryOptions({
@@ -7,6 +8,11 @@ export const nodes = queryOptions({
   queryFn: async ({ signal }) => (await data(api.GET("/api/v1/nodes", { signal }))).nodes,
   refetchInterval: 10_000,
 });
+
+/** What names a machine among those that are known: its hostname, or its id where several have the same. */
+export function nameAmong(known: Node[], node: Node): string {
+  return known.some((other) => other.hostname === node.hostname && other.machine_id !== node.machine_id) ? node.machine_id : node.hostname;
+}
 
 export const probes = (node: string) =>
   queryOptions({

@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import type { Task } from "../api/answers";
 import { count } from "../parts/format";
 import { causeOf, remedyOf } from "../parts/lossreasons";
+import { rowsOf } from "./rowsof";
 
 type Books = Task["streams"][number];
 
@@ -12,13 +13,13 @@ export function lostOf(books: Books): number {
 }
 
 /** A stream's account, in words: what happened is stored, left out by the filter, lost or on its way. */
-export function BooksInWords({ books }: { books: Books }) {
+export function BooksInWords({ task, books }: { task: Task; books: Books }) {
   const { i18n } = useLingui();
   const lost = lostOf(books);
   return (
     <div className="books">
       <h3>
-        <Link to="/explore/$stream" params={{ stream: books.stream }}>
+        <Link to="/explore/$stream" params={{ stream: books.stream }} search={rowsOf(task)}>
           {books.stream}
         </Link>
       </h3>

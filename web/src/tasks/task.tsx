@@ -67,7 +67,7 @@ function Whole({ task }: { task: Task }) {
             </p>
           )}
           {task.streams.map((books) => (
-            <BooksInWords key={books.stream} books={books} />
+            <BooksInWords key={books.stream} task={task} books={books} />
           ))}
           {task.notes.map((note) => (
             <p key={note} className="break">

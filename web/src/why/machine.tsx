@@ -2,8 +2,10 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
+import type { Node } from "../api/answers";
 import { api, data } from "../api/client";
-import { cell, clock, duration, moment } from "../parts/format";
+import { nameAmong, nodes } from "../nodes/nodes.api";
+import { cell, clock, duration, moment, visible } from "../parts/format";
 import { named } from "../parts/process";
 import { useAddress } from "../parts/search";
 import { Shown } from "../parts/states";
@@ -11,8 +13,42 @@ import { Table } from "../parts/table";
 import { askedPart, isLive } from "../parts/times";
 import { Remedy } from "./remedy";
 
-/** Which processes of a machine used its CPUs in the window, and which waited for them. */
+/** What the chosen machine, or the only one, did in the window; of several, first which one. */
 export function Machine() {
+  const [search] = useAddress();
+  const known = useQuery(nodes);
+  if (search.machine) return <OneMachine />;
+  return (
+    <Shown of={known} height={200}>
+      {(all) => (all.length > 1 ? <Several known={all} /> : <OneMachine />)}
+    </Shown>
+  );
+}
+
+function Several({ known }: { known: Node[] }) {
+  return (
+    <section className="card">
+      <h2>
+        <Trans>The machine in this window</Trans>
+      </h2>
+      <p className="soft">
+        <Trans>Several machines are known. Which one?</Trans>
+      </p>
+      <ul className="row">
+        {known.map((node) => (
+          <li key={node.machine_id}>
+            <Link to="/why" search={(before) => ({ ...before, machine: nameAmong(known, node) })}>
+              {visible(node.hostname)}
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** Which processes of a machine used its CPUs, and which waited for them. */
+function OneMachine() {
   const { t } = useLingui();
   const [search] = useAddress();
   const { since, until, brushed, machine } = search;
