@@ -35,6 +35,7 @@ interface Props {
 
 const NO_MARKS: Mark[] = [];
 const TOLD = 12; // lines under the pointer
+const POWERS = Array.from({ length: 70 }, (_, power) => 2 ** (power - 10)); // steps of an axis of bytes
 const NEAR_PX = 4; // of a mark, at which its text is shown
 
 /** Lines over time, with losses and annotations where they happened. */
@@ -46,13 +47,14 @@ export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, st
   const given = useRef<Given>({ format, marks, onBrush, since, until, lines, drawn });
   given.current = { format, marks, onBrush, since, until, lines, drawn };
   const names = lines.map((line) => line.label).join("\n");
+  const isBinary = format(1024).includes("Ki");
 
   useEffect(() => {
     const box = place.current;
     if (!box) return;
     const make = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(options(names.split("\n"), box.clientWidth, height, stacked, given), given.current.drawn, box);
+      plot.current = new uPlot(options(names.split("\n"), box.clientWidth, height, stacked, isBinary, given), given.current.drawn, box);
     };
     make();
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height }));
@@ -64,11 +66,11 @@ export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, st
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [names, height, stacked]);
+  }, [names, height, stacked, isBinary]);
 
   useEffect(() => {
     plot.current?.setData(given.current.drawn);
-  }, [times, lines, names, height, stacked, marks, since, until]);
+  }, [times, lines, names, height, stacked, isBinary, marks, since, until]);
 
   const losses = marks.filter((mark) => mark.kind === "loss").length;
   return (
@@ -110,7 +112,7 @@ function summed(lines: Line[]): (number | null)[][] {
   return lines.map(({ values }) => values.map((value, at) => (isKnown(at) ? (sums[at] = (sums[at] ?? 0) + (value ?? 0)) : null)));
 }
 
-function options(names: string[], width: number, height: number, stacked: boolean, given: { current: Given }): uPlot.Options {
+function options(names: string[], width: number, height: number, stacked: boolean, isBinary: boolean, given: { current: Given }): uPlot.Options {
   const [soft, line] = [colour("soft"), colour("line")];
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
   return {
@@ -124,7 +126,7 @@ function options(names: string[], width: number, height: number, stacked: boolea
     },
     axes: [
       { ...axis, values: (_, splits) => splits.map((at) => clock(new Date(at * 1000), isNear(splits))), size: 28 },
-      { ...axis, values: (_, splits) => splits.map((value) => given.current.format(value)), size: 72 },
+      { ...axis, values: (_, splits) => splits.map((value) => given.current.format(value)), size: 72, ...(isBinary && { incrs: POWERS }) },
     ],
     series: [
       {},
