@@ -16,6 +16,7 @@ from typing import Any
 from scope_server.api.openapi import Operation, document, operations
 from scope_server.api.routing.models import Nothing, Text
 from scope_server.api.routing.route import PREFIX
+from scope_server.api.routing.tables import TableQuery
 from scope_server.api.table import TABLE
 
 FILE = Path(__file__).parents[1] / "src/scope_cli/api.py"
@@ -108,7 +109,10 @@ def _method(operation: Operation, described: Mapping[str, Any]) -> str:
     route = operation.route
     given = described.get("parameters", ())
     path = [one["name"] for one in given if one["in"] == "path"]
-    query = {one["name"]: _python(one["schema"]) for one in given if one["in"] == "query"}
+    as_file = {"format"} if issubclass(operation.query, TableQuery) else set()  # the answer here is JSON
+    query = {
+        one["name"]: _python(one["schema"]) for one in given if one["in"] == "query" and one["name"] not in as_file
+    }
     answer = operation.answer.__name__
     signature = [
         "self",

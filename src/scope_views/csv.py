@@ -22,7 +22,7 @@ _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the 
 
 def csv(batch: pa.RecordBatch, head: bool) -> bytes:
     """A line per row; with `head`, the names of the columns come first."""
-    columns = [_plain(column, field) for column, field in zip(batch.columns, batch.schema, strict=True)]
+    columns = [_plain(column) for column in batch.columns]
     frame: Any = polars.from_arrow(pa.Table.from_arrays(columns, names=batch.schema.names))
     lines = io.BytesIO()
     frame.write_csv(lines, include_header=head, line_terminator="\r\n")
@@ -35,8 +35,8 @@ def harmless(text: str) -> str:
     return f"'{shown}" if shown.startswith(_FORMULAS) else shown
 
 
-def _plain(column: pa.Array, field: pa.Field) -> pa.Array:
-    if field.name == TIME.name and column.type == TIME.type:
+def _plain(column: pa.Array) -> pa.Array:
+    if column.type == TIME.type:
         return rfc3339(column)
     if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
         return _lists(column)

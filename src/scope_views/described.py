@@ -1,16 +1,39 @@
 """Arrow schemas that say what their columns mean."""
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import pyarrow as pa
 
-from scope_catalogue.stream import DescribedStream
 from scope_views.times import TIME
 
 _TIME_MEANING = "ktime_ns as UTC time"
 
 
-def described(stream: DescribedStream, schema: pa.Schema, about: Mapping[str, str]) -> pa.Schema:
+class Meant(Protocol):
+    """A column: what it means, and its unit, such as ns; empty: none."""
+
+    @property
+    def meaning(self) -> str: ...  # noqa: D102
+
+    @property
+    def unit(self) -> str: ...  # noqa: D102
+
+
+class Described(Protocol):
+    """What rows are of: a stream, or an answer of the API."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def meaning(self) -> str: ...  # noqa: D102
+
+    @property
+    def by_name(self) -> Mapping[str, Meant]: ...  # noqa: D102
+
+
+def described(stream: Described, schema: pa.Schema, about: Mapping[str, str]) -> pa.Schema:
     """The schema, with the `meaning` and `unit` of each of the stream's columns, and of `time`.
 
     Args:

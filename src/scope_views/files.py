@@ -7,14 +7,19 @@ from typing import Literal, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scope_catalogue.stream import DescribedStream
 from scope_views.csv import csv
-from scope_views.described import described
+from scope_views.described import Described, described
 from scope_views.ndjson import loss, ndjson
 from scope_views.times import TIME
 
 _SLICE = 2048  # rows of a piece of text
 Format = Literal["ndjson", "csv", "arrow", "parquet"]
+MEDIA: Mapping[Format, str] = {
+    "ndjson": "application/x-ndjson",
+    "csv": "text/csv",
+    "arrow": "application/vnd.apache.arrow.stream",
+    "parquet": "application/vnd.apache.parquet",
+}
 Lost = tuple[str, int | None]  # reason and count; None: nobody knows
 
 
@@ -31,13 +36,16 @@ class Encoder(Protocol):
 class Ndjson:
     """A JSON object a line, as `scope_views.ndjson` has it; lines about losses are last."""
 
-    def __init__(self, stream: DescribedStream, schema: pa.Schema, lost: Iterable[Lost]) -> None:
+    def __init__(self, stream: Described, schema: pa.Schema, lost: Iterable[Lost]) -> None:
         self._stream, self._lost = stream, lost
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[bytes]:  # noqa: D102  # as in Encoder
-        times, rest = batch[TIME.name], batch.drop_columns([TIME.name])
+        times, rest = None, batch
+        if TIME.name in batch.schema.names:
+            times, rest = batch[TIME.name], batch.drop_columns([TIME.name])
         for place in range(0, batch.num_rows, _SLICE):
-            yield ndjson(self._stream, times.slice(place, _SLICE), rest.slice(place, _SLICE))
+            some = None if times is None else times.slice(place, _SLICE)
+            yield ndjson(self._stream, some, rest.slice(place, _SLICE))
 
     def end(self) -> bytes:  # noqa: D102
         return b"".join(loss(self._stream.name, reason, count) for reason, count in self._lost)
@@ -46,7 +54,7 @@ class Ndjson:
 class Csv:
     """CSV, as `scope_views.csv` has it. It has no place for losses: readers take every line for a row."""
 
-    def __init__(self, stream: DescribedStream, schema: pa.Schema, lost: Iterable[Lost]) -> None:
+    def __init__(self, stream: Described, schema: pa.Schema, lost: Iterable[Lost]) -> None:
         self._head = csv(pa.RecordBatch.from_pylist([], schema=schema), head=True)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[bytes]:  # noqa: D102
@@ -87,7 +95,7 @@ class _Written(io.RawIOBase):
 class Arrow:
     """An Arrow IPC stream; the schema's metadata says what columns mean and, as `lost`, what was lost."""
 
-    def __init__(self, stream: DescribedStream, schema: pa.Schema, lost: Iterable[Lost]) -> None:
+    def __init__(self, stream: Described, schema: pa.Schema, lost: Iterable[Lost]) -> None:
         self._file, self._schema = _Written(), described(stream, schema, _about(lost))
         self._writer = pa.ipc.new_stream(self._file, self._schema)
 
@@ -103,7 +111,7 @@ class Arrow:
 class Parquet:
     """A Parquet file; the schema's metadata says what columns mean and, as `lost`, what was lost."""
 
-    def __init__(self, stream: DescribedStream, schema: pa.Schema, lost: Iterable[Lost]) -> None:
+    def __init__(self, stream: Described, schema: pa.Schema, lost: Iterable[Lost]) -> None:
         self._file, self._schema = _Written(), described(stream, schema, _about(lost))
         self._writer = pq.ParquetWriter(self._file, self._schema, compression="zstd")
 
@@ -116,7 +124,7 @@ class Parquet:
         return self._file.taken()
 
 
-FORMATS: Mapping[Format, Callable[[DescribedStream, pa.Schema, Iterable[Lost]], Encoder]] = {
+FORMATS: Mapping[Format, Callable[[Described, pa.Schema, Iterable[Lost]], Encoder]] = {
     "ndjson": Ndjson,
     "csv": Csv,
     "arrow": Arrow,

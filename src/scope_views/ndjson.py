@@ -7,22 +7,22 @@ from typing import Any
 import polars
 import pyarrow as pa
 
-from scope_catalogue.stream import DescribedStream
+from scope_views.described import Described
 from scope_views.printable import printable_json
-from scope_views.times import rfc3339
+from scope_views.times import readable, rfc3339
 
 
-def ndjson(stream: DescribedStream, times: pa.Array, batch: pa.RecordBatch) -> bytes:
+def ndjson(stream: Described, times: pa.Array | None, batch: pa.RecordBatch) -> bytes:
     """A line per row: the stream's name as `type`, `time`, then the columns by name. Control characters are escaped.
 
     Args:
-        times: of the rows, of the type of `times.TIME`.
+        times: of the rows, of the type of `times.TIME`; None: they have none.
     """
     if not batch.num_rows:
         return b""
-    frame: Any = polars.from_arrow(batch)
-    time = polars.from_arrow(rfc3339(times))
-    frame = frame.select(polars.lit(stream.name).alias("type"), polars.lit(time).alias("time"), polars.all())
+    frame: Any = polars.from_arrow(readable(batch))
+    first = [] if times is None else [polars.lit(polars.from_arrow(rfc3339(times))).alias("time")]
+    frame = frame.select(polars.lit(stream.name).alias("type"), *first, polars.all())
     lines = io.BytesIO()
     frame.write_ndjson(lines)
     text = lines.getvalue()

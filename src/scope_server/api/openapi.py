@@ -11,9 +11,12 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from scope_server.accounts.caller import Role
 from scope_server.api.routing.headers import AGE
 from scope_server.api.routing.models import Nothing, Text
-from scope_server.api.routing.problems import MEDIA, Problem
+from scope_server.api.routing.problems import MEDIA as PROBLEM
+from scope_server.api.routing.problems import Problem
 from scope_server.api.routing.route import Route, never
+from scope_server.api.routing.tables import TableQuery
 from scope_server.store.schema.columns import StreamTable
+from scope_views.files import MEDIA
 
 _REFS = "#/components/schemas/{model}"
 _REFUSALS = {
@@ -95,7 +98,7 @@ def document(routes: Iterable[Route], tables: Sequence[StreamTable] = ()) -> dic
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "schemas": {name: found for name, found in sorted(definitions.items()) if name not in inlined},
             "responses": {
-                name: {"description": meaning, "content": {MEDIA: {"schema": schema.ref(Problem)}}}
+                name: {"description": meaning, "content": {PROBLEM: {"schema": schema.ref(Problem)}}}
                 for name, meaning in _REFUSALS.values()
             },
         },
@@ -188,6 +191,8 @@ def _answer(operation: Operation, schema: _Resolved) -> dict[str, Any]:
         content = {media: {"schema": {"type": "string"}} for media in operation.answer.MEDIA}
     else:
         content = {"application/json": {"schema": schema.ref(operation.answer)}}
+        if issubclass(operation.query, TableQuery):
+            content |= {media: {"schema": {"type": "string"}} for media in MEDIA.values()}
     described: dict[str, Any] = {"description": operation.summary, "content": content}
     if operation.route.lags is not never:
         described["headers"] = {AGE: {"description": _AGE, "schema": {"type": "number"}}}

@@ -7,7 +7,7 @@ import type { components, paths } from "./schema";
 type Problem = components["schemas"]["Problem"];
 
 /** Typed calls of the API, generated from its OpenAPI document. */
-export const api = createClient<paths>({ baseUrl: location.origin, fetch: fetching });
+export const api = createClient<paths, "application/json">({ baseUrl: location.origin, fetch: fetching });
 
 interface Answered<T> {
   data?: T;

@@ -1,7 +1,8 @@
 """Counts, sums and percentiles of groups of rows, as time series or ranking."""
 
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -13,9 +14,11 @@ from scope_server.api.resources.window import WindowQuery, selection_of
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Recorded, Whole
 from scope_server.api.routing.route import PREFIX, Routes, always
+from scope_server.api.routing.tables import Table, TableQuery
 from scope_server.store.totals.cells import read_cells
 from scope_server.store.totals.question import EVERY, MOST_GROUPS, Every, asked
 from scope_server.store.totals.reader import MOST_HISTOGRAMS, MOST_ROWS, Totals
+from scope_views.files import Lost
 
 ROUTES = Routes()
 
@@ -28,7 +31,7 @@ _ESTIMATED = "percentiles are estimates within a power of two"
 _EXACT = "percentiles are exact; of histograms, estimates within a power of two"
 
 
-class AggregatesQuery(WindowQuery):
+class AggregatesQuery(WindowQuery, TableQuery):
     """Which totals."""
 
     every: Annotated[Every, Field(description="the step of a series; without it, only totals")] | None = None
@@ -53,7 +56,7 @@ class Group(Answer):
     points: list[Point]
 
 
-class Aggregates(Recorded):
+class Aggregates(Recorded, Table):
     """The top groups of a stream."""
 
     since: datetime = Field(description="times are extended to whole steps, or minutes of rollups")
@@ -69,6 +72,23 @@ class Aggregates(Recorded):
     )
     groups: list[Group]
     losses: list[LossInTime] = Field(description="of this time, which the totals lack: the newest")
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The groups, or the points of all groups."""
+        for group in self.groups:
+            if self.step_s is None:
+                yield {**group.key, **group.values}
+            for point in group.points:
+                yield {"time": point.time, **group.key, **point.values}
+
+    def lost(self) -> list[Lost]:
+        """The losses, by their reasons."""
+        reasons = dict.fromkeys(loss.reason for loss in self.losses)
+        counts = {reason: [loss.count for loss in self.losses if loss.reason == reason] for reason in reasons}
+        known = {reason: [count for count in its if count is not None] for reason, its in counts.items()}
+        return [
+            (reason, sum(known[reason]) if len(known[reason]) == len(its) else None) for reason, its in counts.items()
+        ]
 
 
 @ROUTES.get(f"{PREFIX}/aggregates/{{stream}}", Role.VIEWER, lags=always)

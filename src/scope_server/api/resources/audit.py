@@ -1,5 +1,6 @@
 """The audit log."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -8,8 +9,9 @@ from pydantic import Field, WithJsonSchema
 from scope_server.accounts.caller import Role
 from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import Answer, Parameters, Whole
+from scope_server.api.routing.models import Answer, Whole
 from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.api.routing.tables import Table, TableQuery, flat
 
 ROUTES = Routes()
 
@@ -17,7 +19,7 @@ MOST = 1000
 _Json = Annotated[Any, WithJsonSchema({"type": ["object", "array", "string", "number", "boolean", "null"]})]
 
 
-class AuditQuery(Parameters):
+class AuditQuery(TableQuery):
     """Which entries."""
 
     before: Whole | None = Field(None, ge=1, le=(1 << 63) - 1, description="only entries with a smaller number")
@@ -36,10 +38,15 @@ class AuditEntry(Answer):
     detail: dict[str, _Json] = Field(description="what was asked, without secrets")
 
 
-class AuditEntries(Answer):
+class AuditEntries(Table):
     """Entries, the newest first."""
 
+    ROW = AuditEntry
     entries: list[AuditEntry]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The entries."""
+        return map(flat, self.entries)
 
 
 class AuditVerdict(Answer):

@@ -20,16 +20,9 @@ from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import InvalidQuery
 from scope_server.store.reading.decoded import schema_of
 from scope_server.store.schema.columns import StreamTable
-from scope_views.files import FORMATS, Encoder, Format, losses
+from scope_views.files import FORMATS, MEDIA, Encoder, Format, losses
 
 ROUTES = Routes()
-
-_MEDIA: dict[Format, str] = {
-    "ndjson": "application/x-ndjson",
-    "csv": "text/csv",
-    "arrow": "application/vnd.apache.arrow.stream",
-    "parquet": "application/vnd.apache.parquet",
-}
 
 
 class ExportQuery(WindowQuery):
@@ -42,7 +35,7 @@ class ExportQuery(WindowQuery):
 class File(Streamed):
     """A file; the first column is `time`. In CSV, texts that spreadsheets take for formulas get an apostrophe."""
 
-    MEDIA: ClassVar[tuple[str, ...]] = tuple(_MEDIA.values())
+    MEDIA: ClassVar[tuple[str, ...]] = tuple(MEDIA.values())
 
 
 @ROUTES.get(f"{PREFIX}/export/{{stream}}", Role.VIEWER, lags=always)
@@ -59,7 +52,7 @@ async def export_events(call: Call, path: StreamPath, query: ExportQuery) -> Fil
     lost = await lost_of(call, wanted)
     encoder = FORMATS[query.format](table.described, schema, lost)
     return File(
-        content_type=_MEDIA[query.format],
+        content_type=MEDIA[query.format],
         headers={"X-Scope-Lost": losses(lost)},
         filename=f"{table.name}.{query.format}",
         pieces=_pieces(call[COLUMNS].batches(wanted), encoder, schema.names),

@@ -1,8 +1,8 @@
 """What is not among the rows: events that were lost, and times at which a task did not record."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from scope_server.api.resources.window import TaskId, TimesQuery, of_task, times
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, NodeName, Recorded, Whole
 from scope_server.api.routing.route import PREFIX, Routes, always
+from scope_server.api.routing.tables import Table, TableQuery, flat
 from scope_server.errors import UnknownThing
 from scope_server.store.reading.selection import Selection
 
@@ -23,7 +24,7 @@ _MOST = 1000
 _SHOWN = 200  # newest losses beside other answers
 
 
-class LossesQuery(TimesQuery):
+class LossesQuery(TimesQuery, TableQuery):
     """Which losses."""
 
     machine: NodeName | None = None
@@ -54,9 +55,10 @@ class Unrecorded(Answer):
     until: datetime
 
 
-class Losses(Recorded):
+class Losses(Recorded, Table):
     """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
 
+    ROW = LossInTime
     since: datetime
     until: datetime
     losses: list[LossInTime]
@@ -64,6 +66,10 @@ class Losses(Recorded):
     unrecorded: list[Unrecorded] = Field(
         description="with `stream`: when no task recorded it, nor was wanted to; the oldest first"
     )
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The losses."""
+        return map(flat, self.losses)
 
 
 @ROUTES.get(f"{PREFIX}/losses", Role.VIEWER, lags=always)

@@ -1,6 +1,7 @@
 """The slowest rows of a stream, and what is different about each."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field, create_model
@@ -24,6 +25,7 @@ from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Recorded, Whole
 from scope_server.api.routing.rates import WORK
 from scope_server.api.routing.route import PREFIX, OfStream, Routes, always
+from scope_server.api.routing.tables import Table, TableQuery
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.slowest import Slowest, batch_of, shown_as, slowest
 from scope_server.store.schema.columns import StreamTable
@@ -39,7 +41,7 @@ _MOST_DIFFERS = 6  # of a row
 Value = str | int | float | bool | None
 
 
-class SlowestQuery(WindowQuery):
+class SlowestQuery(WindowQuery, TableQuery):
     """Which rows."""
 
     limit: Whole = Field(10, ge=1, le=MOST, description="how many rows")
@@ -62,7 +64,7 @@ class SlowRow(Answer):
     differs: list[Differs] = Field(description="what slowed it first, then what took longer, then what else is unusual")
 
 
-class SlowRows(Recorded):
+class SlowRows(Recorded, Table):
     """The slowest rows, the slowest first."""
 
     duration: str = Field(description="the column of the rows' duration")
@@ -71,6 +73,12 @@ class SlowRows(Recorded):
     complete: bool = Field(description="these are all stored rows of the window")
     compared: int = Field(description="rows, evenly chosen, that tell what is usual")
     slowest: list[SlowRow]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows, each with what differs in words."""
+        for slow in self.slowest:
+            differs = "; ".join(each.sentence for each in slow.differs)
+            yield {**slow.row, "longer_ns": slow.longer_ns, "differs": differs}
 
 
 def _of_stream(table: StreamTable) -> OfStream | None:

@@ -1,5 +1,6 @@
 """The current states of a stream, in groups."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,8 +20,9 @@ from scope_server.api.resources.streams import (
     title,
 )
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import PID, NodeName, Parameters, Recorded, Whole
+from scope_server.api.routing.models import PID, NodeName, Recorded, Whole
 from scope_server.api.routing.route import PREFIX, OfStream, Routes, always
+from scope_server.api.routing.tables import Table, TableQuery
 from scope_server.errors import InvalidQuery
 from scope_server.store.schema.columns import IN_PROCESS, StreamTable
 
@@ -30,7 +32,7 @@ MOST = 1000
 LONGEST_H = 10 * 366 * 24
 
 
-class MachineStatesQuery(Parameters):
+class MachineStatesQuery(TableQuery):
     """Which states."""
 
     node: NodeName | None = None
@@ -44,10 +46,15 @@ class StatesQuery(MachineStatesQuery):
     pid: Whole | None = Field(None, ge=1, le=PID)
 
 
-class States(Recorded):
+class States(Recorded, Table):
     """Groups of states that have not ended, the largest first; groups of ended processes last."""
 
     groups: Rows
+
+    def rows(self) -> Iterable[dict[str, Any]]:
+        """The groups."""
+        groups: list[dict[str, Any]] = self.groups
+        return groups
 
 
 def _of_stream(table: StreamTable) -> OfStream | None:

@@ -1,5 +1,6 @@
 """Serves a route: request → models → handler → answer."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -9,7 +10,7 @@ from aiohttp.typedefs import Handler
 from pydantic import BaseModel
 
 from scope_server.accounts import csrf
-from scope_server.api.context import ACCOUNTS
+from scope_server.api.context import ACCOUNTS, TABLES
 from scope_server.api.routing.admission import CALLER
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.headers import AGE
@@ -18,6 +19,7 @@ from scope_server.api.routing.models import Answer, Live, Streamed, Text
 from scope_server.api.routing.noted import act_of, refused
 from scope_server.api.routing.reads import answered
 from scope_server.api.routing.route import Route, never
+from scope_server.api.routing.tables import Table, TableQuery, file_of
 from scope_server.api.routing.validation import Part, validated
 from scope_server.api.routing.web_socket import asks_for_web_socket, talk
 from scope_server.errors import InvalidQuery, ScopeServerError, UnknownThing
@@ -58,6 +60,12 @@ def handler_of(route: Route) -> Handler:
         else:
             answer, age_s = await answered(route, call, asked, _fresh(request))
             told[AGE] = f"{age_s:g}"
+        query = given["query"]
+        if isinstance(query, TableQuery) and query.format != "json" and isinstance(answer, Table):
+            name = str(getattr(given["path"], "stream", route.name.partition("_")[2]))
+            table = call[TABLES].get(name)
+            stream = table.described if table else None
+            answer = await asyncio.to_thread(file_of, answer, query.format, name, stream)
         if isinstance(answer, Streamed):
             return await _sent(request, answer, call.web_socket, told)
         response = _response(answer, route.status)
