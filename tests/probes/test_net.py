@@ -159,7 +159,7 @@ def test_connects_by_io_uring_and_by_sends(
         (nowhere, 1009, -errno.ENETUNREACH): 6,
         ("127.0.0.1", closed, -errno.ECONNREFUSED): 4,
         ("127.0.0.1", port, -errno.EADDRNOTAVAIL): 2 + 3,
-        (nowhere, 1013, -errno.ENETUNREACH): 7 + 3,
+        (nowhere, 1013, -errno.ENETUNREACH): 7 + 3 + 5,
     }
     assert Counter(row["remote_port"] for row in rows if row not in failed) == {port: 1 + 2}
     assert {row["pid"] for row in failed} == {recording.pid}

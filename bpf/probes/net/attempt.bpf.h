@@ -221,8 +221,8 @@ static __always_inline void begin_attempt(struct task_struct *task, const struct
 }
 
 /*
- * Failed connects are only visible in the calls themselves: connect(), and sendto() and sendmsg() with MSG_FASTOPEN.
- * The raw tracepoints see 32-bit ones, too, and cost other calls a comparison. They miss sendmmsg() with MSG_FASTOPEN.
+ * Failed connects are only visible in the calls themselves: connect(), and sendto(), sendmsg() and sendmmsg() with
+ * MSG_FASTOPEN. The raw tracepoints see 32-bit ones, too, and cost other calls a comparison.
  */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(net_connect_enter, struct pt_regs *regs, long nr)

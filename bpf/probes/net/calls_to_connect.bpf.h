@@ -6,18 +6,19 @@
 #define MSG_FASTOPEN 0x20000000 /* include/linux/socket.h */
 
 #if defined(__TARGET_ARCH_x86)
-enum { CALL_CONNECT = 42, CALL_SENDTO = 44, CALL_SENDMSG = 46 };
-enum { CALL_CONNECT_32 = 362, CALL_SENDTO_32 = 369, CALL_SENDMSG_32 = 370 };
+enum { CALL_CONNECT = 42, CALL_SENDTO = 44, CALL_SENDMSG = 46, CALL_SENDMMSG = 307 };
+enum { CALL_CONNECT_32 = 362, CALL_SENDTO_32 = 369, CALL_SENDMSG_32 = 370, CALL_SENDMMSG_32 = 345 };
 #else
-enum { CALL_CONNECT = 203, CALL_SENDTO = 206, CALL_SENDMSG = 211 };
-enum { CALL_CONNECT_32 = 283, CALL_SENDTO_32 = 290, CALL_SENDMSG_32 = 296 };
+enum { CALL_CONNECT = 203, CALL_SENDTO = 206, CALL_SENDMSG = 211, CALL_SENDMMSG = 269 };
+enum { CALL_CONNECT_32 = 283, CALL_SENDTO_32 = 290, CALL_SENDMSG_32 = 296, CALL_SENDMMSG_32 = 374 };
 #endif
 
 /* A 32-bit call with two arguments: one of these numbers, and the address of that call's arguments. */
 #define CALL_SOCKETCALL_32 102
-enum { SOCKETCALL_CONNECT = 3, SOCKETCALL_SENDTO = 11, SOCKETCALL_SENDMSG = 16 }; /* include/uapi/linux/net.h */
+/* include/uapi/linux/net.h */
+enum { SOCKETCALL_CONNECT = 3, SOCKETCALL_SENDTO = 11, SOCKETCALL_SENDMSG = 16, SOCKETCALL_SENDMMSG = 20 };
 
-enum net_call_kind { NET_OTHER, NET_CONNECT, NET_SENDTO, NET_SENDMSG };
+enum net_call_kind { NET_OTHER, NET_CONNECT, NET_SENDTO, NET_SENDMSG, NET_SENDMMSG };
 
 struct net_call {
 	__u64 remote; /* address in user memory */
@@ -29,11 +30,11 @@ static __always_inline bool may_connect(long nr, bool compat)
 {
 	if (compat)
 		return nr == CALL_CONNECT_32 || nr == CALL_SENDTO_32 || nr == CALL_SENDMSG_32 ||
-		       nr == CALL_SOCKETCALL_32;
-	return nr == CALL_CONNECT || nr == CALL_SENDTO || nr == CALL_SENDMSG;
+		       nr == CALL_SENDMMSG_32 || nr == CALL_SOCKETCALL_32;
+	return nr == CALL_CONNECT || nr == CALL_SENDTO || nr == CALL_SENDMSG || nr == CALL_SENDMMSG;
 }
 
-/* Reads where to a struct msghdr goes. */
+/* Reads where to a struct msghdr goes, or the first one of struct mmsghdrs: if it fails, no other is sent. */
 static __always_inline void read_message(struct net_call *call, __u64 address, bool compat)
 {
 	__u32 narrow[2] = {};
@@ -65,6 +66,11 @@ static __always_inline bool read_args(struct net_call *call, const __u64 *args, 
 			return false;
 		read_message(call, args[1], compat);
 		return true;
+	case NET_SENDMMSG:
+		if (!(args[3] & MSG_FASTOPEN))
+			return false;
+		read_message(call, args[1], compat);
+		return true;
 	default:
 		return false;
 	}
@@ -72,10 +78,11 @@ static __always_inline bool read_args(struct net_call *call, const __u64 *args, 
 
 static __always_inline enum net_call_kind kind_of_socketcall(__u32 number)
 {
-	return number == SOCKETCALL_CONNECT   ? NET_CONNECT
-	       : number == SOCKETCALL_SENDTO  ? NET_SENDTO
-	       : number == SOCKETCALL_SENDMSG ? NET_SENDMSG
-					      : NET_OTHER;
+	return number == SOCKETCALL_CONNECT    ? NET_CONNECT
+	       : number == SOCKETCALL_SENDTO   ? NET_SENDTO
+	       : number == SOCKETCALL_SENDMSG  ? NET_SENDMSG
+	       : number == SOCKETCALL_SENDMMSG ? NET_SENDMMSG
+					       : NET_OTHER;
 }
 
 static __always_inline bool read_socketcall(struct net_call *call, struct pt_regs *regs)
@@ -93,7 +100,9 @@ static __always_inline enum net_call_kind kind_of_call(long nr, bool compat)
 {
 	if (nr == (compat ? CALL_CONNECT_32 : CALL_CONNECT))
 		return NET_CONNECT;
-	return nr == (compat ? CALL_SENDTO_32 : CALL_SENDTO) ? NET_SENDTO : NET_SENDMSG;
+	if (nr == (compat ? CALL_SENDTO_32 : CALL_SENDTO))
+		return NET_SENDTO;
+	return nr == (compat ? CALL_SENDMSG_32 : CALL_SENDMSG) ? NET_SENDMSG : NET_SENDMMSG;
 }
 
 static __always_inline bool read_call(struct net_call *call, struct pt_regs *regs, long nr, bool compat)

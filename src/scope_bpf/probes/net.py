@@ -53,7 +53,7 @@ GUIDE = Guide(
     ),
     limits=(
         "Connects that fail before a packet is sent have no row, or one without an error, if io_uring made them with a "
-        "registered file (IOSQE_FIXED_FILE) or before Linux 6.0, or if sendmmsg() did with MSG_FASTOPEN.",
+        "registered file (IOSQE_FIXED_FILE) or before Linux 6.0.",
         "While the probe runs, every call of every process takes longer, connect or not, as with all probes of calls.",
         "A connection that a worker of io_uring made has the worker's name as `comm` until another thread sends or "
         "receives: `iou-wrk-` and the pid.",

@@ -196,6 +196,8 @@ static void connects(void)
 	// a broadcast address: no SYN is sent
 	struct sockaddr_in nowhere = {AF_INET, __builtin_bswap16(1009), {__builtin_bswap32(0x7fffffff)}};
 	int words[3] = {0, (int)&nowhere, sizeof(nowhere)};
+	struct iovec data = {bytes, 1};
+	int message[8] = {(int)&nowhere, sizeof(nowhere), (int)&data, 1}; // a struct mmsghdr
 
 	for (int n = 0; n < 6; n++)
 		call3(__NR_connect, socket(), (int)&nowhere, sizeof(nowhere));
@@ -206,6 +208,8 @@ static void connects(void)
 	nowhere.sin_port = __builtin_bswap16(1013);
 	for (int n = 0; n < 3; n++)
 		call6(__NR_sendto, socket(), (int)bytes, 1, MSG_FASTOPEN, (int)&nowhere, sizeof(nowhere));
+	for (int n = 0; n < 2; n++)
+		call5(__NR_sendmmsg, socket(), (int)message, 1, MSG_FASTOPEN, 0);
 }
 
 void begin(unsigned long *stack)

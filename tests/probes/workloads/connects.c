@@ -49,13 +49,17 @@ static int port_of(int fd)
 	return ntohs(own.sin_port);
 }
 
-static int fast(int fd, const struct sockaddr_in *to, int by_message)
+// One of three calls.
+static int fast(int fd, const struct sockaddr_in *to, int call)
 {
 	struct iovec data = {"x", 1};
 	struct msghdr message = {.msg_name = (void *)to, .msg_namelen = sizeof(*to), .msg_iov = &data, .msg_iovlen = 1};
+	struct mmsghdr messages[2] = {{message, 0}, {message, 0}};
 
-	if (by_message)
+	if (call == 1)
 		return sendmsg(fd, &message, MSG_FASTOPEN);
+	if (call == 2)
+		return sendmmsg(fd, messages, 2, MSG_FASTOPEN);
 	return sendto(fd, "x", 1, MSG_FASTOPEN, (void *)to, sizeof(*to));
 }
 
@@ -85,8 +89,10 @@ int main(void)
 		fast(socket(AF_INET, SOCK_STREAM, 0), &faster, 0);
 	for (int n = 0; n < 3; n++)
 		fast(socket(AF_INET, SOCK_STREAM, 0), &faster, 1);
+	for (int n = 0; n < 5; n++)
+		fast(socket(AF_INET, SOCK_STREAM, 0), &faster, 2);
 	for (int n = 0; n < 3; n++)
-		fast(bound(&taken), &server, n % 2);
+		fast(bound(&taken), &server, n);
 	printf("%d %d\n", port_of(listener), port_of(unused));
 	return 0;
 }
