@@ -2,6 +2,7 @@
 
 import math
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -109,6 +110,21 @@ def test_errors_of_the_loader(record: Record, workload: Callable[[str], str]) ->
     whole = memory(recording)
     assert (whole["allocations"], whole["live_count"]) == (3 * 31 + 1, 2)
     assert (whole["frees"], whole["unknown_frees"]) == (3 * 31 - 1, 0)
+
+
+def test_objects_of_python(record: Record) -> None:
+    """With PYTHONMALLOC=malloc, each object of Python that is not freed is live with its size, and its stack has the
+    lines that made it, as soon as the program is known."""
+    script = (
+        "import os, time\nkept = []\ndef leak():\n    for n in range(91): kept.append(bytes(101))\n"
+        "for n in range(7):\n    leak()\n    time.sleep(0.1)\nos._exit(0)"
+    )
+    recording = record("heap", ["/usr/bin/env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-S", "-c", script])
+    size = sys.getsizeof(bytes(101))
+    last = {row["stack_id"]: row for row in recording.rows("heap_live")}
+    rows = [row for row in last.values() if row["live_count"] and row["live_bytes"] == row["live_count"] * size]
+    assert 7 * 91 <= sum(row["live_count"] for row in rows) < 7 * 91 + 50  # the interpreter may have others
+    assert any("leak (<string>:4)" in (row["stack"] or "") for row in rows)
 
 
 def test_an_exec_frees_everything(record: Record, workload: Callable[[str], str]) -> None:

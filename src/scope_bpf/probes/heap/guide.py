@@ -28,6 +28,9 @@ GUIDE = Guide(
         "With `sample_bytes`, an allocation is recorded with the probability of its size divided by that many bytes, "
         "and counts for as much more; larger ones are all recorded. So sums are right on average, and the column "
         "`sample_bytes` says that they are estimates.",
+        "Python takes memory for small objects from pools of its own. With `PYTHONMALLOC=malloc` in its environment, "
+        "it asks malloc for each object, and the stacks have the lines of Python that made it: `scope trace heap -- "
+        "env PYTHONMALLOC=malloc python3 train.py`.",
         "A block that another thread frees is freed; a failed realloc frees nothing.",
     ),
     limits=(
@@ -38,7 +41,7 @@ GUIDE = Guide(
         "calls in processes that are not watched cost about half, if they use the same library.",
         "operator new of jemalloc, tcmalloc and mimalloc is recorded only with `-o throwing=true`: a program that "
         "catches std::bad_alloc from it would end. Those of libstdc++ and libc++ call malloc, and are recorded.",
-        "Memory from mmap and brk, and within pools of the program's own, such as small objects of Python, is not "
-        "seen; nor are allocators without these names, such as Go's.",
+        "Memory from mmap and brk, and within pools of the program's own, such as small objects of Python without "
+        "`PYTHONMALLOC=malloc`, is not seen; nor are allocators without these names, such as Go's.",
     ),
 )
