@@ -213,12 +213,16 @@ def test_every_screen(up: Up, browser: Browser, filled: dict[str, str], look: di
 def test_filter_and_selection_are_kept_on_every_screen(
     up: Up, browser: Browser, workload: subprocess.Popen[bytes]
 ) -> None:
-    """The bar keeps them when the screen changes; what a screen shows is filtered, or the bar says that it is not."""
-    where = f"pid = {workload.pid} and name = 'getppid'"
+    """The bar keeps them when the screen changes; what a screen shows is filtered, or the bar says that it is not. It
+    offers values that rows have.
+    """
+    begun, value = f"pid = {workload.pid} and name = ", "'getppid'"
+    where = begun + value
     until(lambda: len(up.client.get("events", "syscall_summary", where=where)["events"]) > 1)
     now = datetime.now(UTC)
     window = {"since": _iso(now - timedelta(minutes=5)), "until": _iso(now)}
-    (found,) = browser.run("bar", stream="syscall_summary", where=where, **window, **browser.person("viewer"))
+    typed = {"begun": begun, "value": value}
+    (found,) = browser.run("bar", stream="syscall_summary", **typed, **window, **browser.person("viewer"))
     assert found["wrong"] == []
     (first, *others), told = found["screens"], {screen["at"]: screen["told"] for screen in found["screens"]}
     assert first["where"] == where and first["brushed"].endswith("~syscall_summary")

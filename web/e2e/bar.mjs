@@ -22,7 +22,8 @@ export default async function ({ given, open, tell }) {
 
   await page.goto(`${given.base}/explore/${given.stream}?since=${given.since}&until=${given.until}`);
   await settled(page);
-  await page.locator(".bar .filter input").pressSequentially(given.where);
+  await page.locator(".bar .filter input").pressSequentially(given.begun);
+  await page.click(`.bar .filter li:has(code:text-is("${given.value}"))`); // a value that the rows have
   await page.keyboard.press("Enter");
   await page.waitForURL(/where=/);
   await page.waitForSelector(".heatmap canvas");

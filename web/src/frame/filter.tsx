@@ -1,5 +1,6 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 
 import { streams } from "../api/catalogue";
 import { comparable, type Compared, measured, type Stream } from "../api/columns";
@@ -10,6 +11,7 @@ import { isWhole, read } from "../parts/grammar";
 import { useAddress } from "../parts/search";
 import { readSelection, type Selection } from "../parts/times";
 import { useRefusal } from "./refusal";
+import { useValues } from "./values";
 
 /** The filter of all screens, over the columns of what this one shows. */
 export function BarFilter() {
@@ -17,8 +19,17 @@ export function BarFilter() {
   const known = useQuery(streams).data ?? [];
   const shown = new Set(useAllCards().map((card) => card.stream));
   const offered = known.filter((stream) => shown.has(stream.name));
+  const among = offered.length ? offered : known;
+  const [asked, ask] = useState<Compared>();
   return (
-    <FilterBar columns={columnsOf(offered.length ? offered : known)} value={search.where ?? ""} problem={useRefusal()} onChange={(where) => change({ where: where || undefined })} />
+    <FilterBar
+      columns={columnsOf(among)}
+      value={search.where ?? ""}
+      values={useValues(asked, among)}
+      onValueOf={ask}
+      problem={useRefusal()}
+      onChange={(where) => change({ where: where || undefined })}
+    />
   );
 }
 

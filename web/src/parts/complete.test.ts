@@ -1,24 +1,28 @@
 import { describe, expect, it } from "vitest";
 
+import cases from "../../../tests/filter_cases.json";
 import { also, complete } from "./complete";
 
 const TEXT = "dictionary<values=string, indices=int32, ordered=0>";
 const column = (name: string, type: string) => ({ name, type, unit: "", meaning: "" });
-const columns = [column("comm", TEXT), column("duration_ns", "uint64"), column("pid", "int32")];
-const texts = (text: string) => complete(text, text.length, columns, (name) => (name === "comm" ? ["it's", "bash"] : [])).options.map((one) => one.text);
+
+// A unit that is not there is empty, as in the catalogue.
+const columns = cases.columns.map((one) => ({ unit: "", meaning: "", ...one }));
+const values: Record<string, string[]> = cases.values;
 
 describe("completion follows the filter grammar", () => {
-  it("offers columns first, and after and, or, not and a parenthesis", () => {
-    for (const text of ["", "pid = 1 and ", "not ", "(", "pid = 1 or du"]) expect(texts(text)).toContain("duration_ns");
+  it.each(cases.completions)("$before$word", ({ before, word, offers, not = [] }) => {
+    const text = before + word;
+    const { options, from } = complete(text, text.length, columns, ({ name }) => values[name] ?? []);
+    const found = options.map((one) => one.text);
+    expect(from).toBe(before.length);
+    expect(found).toEqual(offers.length ? expect.arrayContaining(offers) : []);
+    for (const one of not) expect(found).not.toContain(one);
   });
-  it("offers the operators of the column's type", () => {
-    expect(texts("comm ")).toContain("~");
-    expect(texts("duration_ns ")).toContain(">=");
-    expect(texts("duration_ns ")).not.toContain("~");
-  });
-  it("offers seen values as literals, then what joins comparisons", () => {
-    expect(texts("comm = ")).toEqual(["'it''s'", "'bash'"]);
-    expect(texts("comm = 'bash' ")).toEqual(["and", "or"]);
+
+  it("tells of which column a value comes next", () => {
+    expect(complete("comm = ", 7, columns, () => []).of?.name).toBe("comm");
+    expect(complete("comm ", 5, columns, () => []).of).toBeUndefined();
   });
 });
 

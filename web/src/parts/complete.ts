@@ -1,65 +1,84 @@
 import { type Column, type Compared, kindOf } from "../api/columns";
+import { type Expects, meant, read, wordAt } from "./grammar";
 
-/** What may come at the cursor of a filter, by its grammar (src/scope_catalogue/where.py). */
+interface Option {
+  text: string;
+  meaning: string;
+}
+
+/** What may come at the cursor of a filter. */
 export interface Completion {
   /** Where the word that is being written begins. */
   from: number;
-  options: { text: string; meaning: string }[];
+  options: Option[];
+  /** The column whose value comes next. */
+  of?: Compared;
 }
 
-const TOKEN = /\s*(?:('(?:[^']|'')*'?|"(?:[^"]|"")*"?)|(==|!=|<=|>=|!~|[=<>~(),])|([^\s'"()=!<>~,]+))/y;
-const TEXTS = ["=", "!=", "~", "!~", "in", "is null"];
-const NUMBERS = ["=", "!=", "<", "<=", ">", ">=", "in", "is null"];
+const MOST = 30;
+const COMPARE = ["=", "!="];
+const ORDER = ["<", "<=", ">", ">="];
+const MATCH = ["~", "!~"];
+const REST = ["in", "not in", "is null", "is not null"];
 const MEANINGS: Record<string, string> = {
   "~": "matches, with * and ?",
   "!~": "does not match",
   in: "one of (…)",
+  "not in": "none of (…)",
   "is null": "has no value",
+  "is not null": "has a value",
 };
+/** After a number of a column with this unit; as src/scope_catalogue/literal.py reads them. */
+const UNITS: Record<string, string[]> = { ns: ["ns", "us", "ms", "s", "m", "h"], bytes: ["B", "KiB", "MiB", "GiB", "TiB"], "B/s": ["B", "KiB", "MiB", "GiB"] };
 
-type Expects = "column" | "operator" | "value" | "joint";
-
-/** Completions for the word before the cursor; `values` are values of columns that were seen in rows. */
-export function complete(text: string, cursor: number, columns: Compared[], values: (column: string) => string[]): Completion {
-  let expects: Expects = "column";
-  let column: Compared | undefined;
-  let place = 0;
-  let from = cursor;
-  let word = "";
-  TOKEN.lastIndex = 0;
-  for (;;) {
-    TOKEN.lastIndex = place;
-    const found = TOKEN.exec(text);
-    if (!found || TOKEN.lastIndex > cursor) break;
-    const token = found[1] ?? found[2] ?? found[3] ?? "";
-    place = TOKEN.lastIndex;
-    if (place === cursor && found[3] !== undefined) {
-      from = place - token.length;
-      word = token;
-      break;
-    }
-    if (expects === "column" && found[3] && !["not", "and", "or"].includes(token.toLowerCase())) {
-      column = columns.find((one) => one.name === token) ?? column;
-      expects = "operator";
-    } else if (expects === "operator" && (found[2] || ["in", "is", "not"].includes(token.toLowerCase()))) {
-      expects = token === "(" ? "column" : "value";
-    } else if (expects === "value") {
-      if (token !== "(" && token !== "," && token.toLowerCase() !== "not") expects = "joint";
-    } else if (expects === "joint") {
-      if (["and", "or"].includes(token.toLowerCase())) expects = "column";
-      else if (token === ",") expects = "value";
-    }
-  }
-  const options = offered(expects, columns, column, values).filter(({ text }) => text.toLowerCase().startsWith(word.toLowerCase()) && text !== word);
-  return { from, options: options.slice(0, 30) };
+/** Completions for the word before the cursor; `values` are values that the column has. */
+export function complete(text: string, cursor: number, columns: Compared[], values: (column: Compared) => string[]): Completion {
+  const from = wordAt(text.slice(0, cursor));
+  const word = text.slice(from, cursor);
+  const { expects, column: name, depth, wrong } = read(text.slice(0, from));
+  if (wrong !== undefined) return { from, options: [] };
+  const column = name === undefined ? undefined : meant(name, columns);
+  const of = expects === "value" || expects === "item" ? column : undefined;
+  const all = of ? valuesOf(of, word, values) : offered(expects, columns, column, depth);
+  const begins = (option: string) => option.toLowerCase().startsWith(word.toLowerCase());
+  const options = all.filter((one) => one.text !== word && (begins(one.text) || begins(one.text.replace(/^'/, ""))));
+  return { from, options: options.slice(0, MOST), of };
 }
 
-function offered(expects: Expects, columns: Compared[], column: Compared | undefined, values: (column: string) => string[]) {
-  if (expects === "column") return columns.map((one) => ({ text: one.name, meaning: one.meaning }));
-  if (expects === "joint") return [{ text: "and", meaning: "" }, { text: "or", meaning: "" }];
-  if (expects === "value") return column ? values(column.name).map((value) => ({ text: literal(value, column), meaning: "" })) : [];
-  const isText = !column || kindOf(column) === "text";
-  return (isText ? TEXTS : NUMBERS).map((text) => ({ text, meaning: MEANINGS[text] ?? "" }));
+function offered(expects: Expects, columns: Compared[], column: Compared | undefined, depth: number): Option[] {
+  const words = (...all: string[]) => all.map((text) => ({ text, meaning: MEANINGS[text] ?? "" }));
+  switch (expects) {
+    case "term":
+      return [...columns.map(({ name, meaning }) => ({ text: name, meaning })), ...words("not")];
+    case "operator": {
+      const kind = column && kindOf(column);
+      const own = kind === "text" ? MATCH : kind === "truth" || kind === "list" ? [] : kind ? ORDER : [...ORDER, ...MATCH];
+      return words(...COMPARE, ...own, ...REST);
+    }
+    case "in":
+      return words("in");
+    case "null or not":
+      return words("null", "not null");
+    case "null":
+      return words("null");
+    case "list":
+      return words("(");
+    case "more":
+      return words(",", ")");
+    case "joint":
+      return words("and", "or", ...(depth > 0 ? [")"] : []));
+    default:
+      return [];
+  }
+}
+
+/** Values of a column; after a number, its units. */
+function valuesOf(column: Compared, word: string, values: (column: Compared) => string[]): Option[] {
+  const number = /^-?\d+(\.\d+)?/.exec(word)?.[0];
+  const units = number === undefined ? [] : (UNITS[column.unit] ?? []).map((unit) => number + unit);
+  const truths = kindOf(column) === "truth" ? ["true", "false"] : [];
+  const seen = values(column).map((value) => literal(value, column));
+  return [...truths, ...(column.names ?? []), ...seen, ...units].map((text) => ({ text, meaning: "" }));
 }
 
 /** A value as the grammar takes it. */

@@ -2,7 +2,6 @@ import { useLingui } from "@lingui/react/macro";
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { flushSync } from "react-dom";
 
-import type { Row } from "../api/answers";
 import type { Compared } from "../api/columns";
 import { complete } from "./complete";
 import "./filterbar.css";
@@ -13,14 +12,16 @@ interface Props {
   columns: Compared[];
   value: string;
   onChange: (where: string) => void;
-  /** Rows whose values are offered. */
-  rows?: Row[];
+  /** Values of the column that is asked for. */
+  values?: string[];
+  /** Called with the column whose value comes next. */
+  onValueOf?: (column: Compared | undefined) => void;
   /** What the server says of the filter. */
   problem?: string;
 }
 
 /** A filter, with what may come next below it. Enter applies it. */
-export function FilterBar({ label, columns, value, onChange, rows = [], problem }: Props) {
+export function FilterBar({ label, columns, value, onChange, values = [], onValueOf, problem }: Props) {
   const { t } = useLingui();
   const [text, setText] = useState(value);
   const [cursor, setCursor] = useState<number>();
@@ -29,11 +30,8 @@ export function FilterBar({ label, columns, value, onChange, rows = [], problem 
   const id = useId();
   useEffect(() => setText(value), [value]);
 
-  const seen = (column: string) => {
-    const found = new Set(rows.slice(0, 300).map((row) => row[column]));
-    return [...found].filter((one) => one !== null && one !== undefined && !Array.isArray(one)).map(String);
-  };
-  const { from, options } = cursor === undefined ? { from: 0, options: [] } : complete(text, cursor, columns, seen);
+  const { from, options, of } = cursor === undefined ? { from: 0, options: [] } : complete(text, cursor, columns, () => values);
+  useEffect(() => onValueOf?.(of), [of, onValueOf]);
   const take = (option: string) => {
     const at = cursor ?? text.length;
     const before = `${text.slice(0, from)}${option} `;

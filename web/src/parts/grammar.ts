@@ -52,6 +52,13 @@ export function isWhole({ expects, depth, wrong }: Read): boolean {
   return expects === "joint" && depth === 0 && wrong === undefined;
 }
 
+/** Where the word begins that is being written at the end of a filter: at the end, if none is. */
+export function wordAt(text: string): number {
+  const { tokens, rest } = tokensOf(text);
+  const last = tokens.at(-1);
+  return rest ?? (last?.kind === "word" && last.place + last.text.length === text.length ? last.place : text.length);
+}
+
 /** The tokens of a filter; `rest` is where one begins that is none, such as a text without its second quote. */
 function tokensOf(text: string): { tokens: Token[]; rest?: number } {
   const tokens: Token[] = [];
