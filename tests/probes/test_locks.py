@@ -43,7 +43,25 @@ def test_locks_and_their_holders(
     assert not [row for row in word if row["waker_tid"] or row["owner_tid"] or row["kind"] != "other"]
     assert min(row["duration_ns"] for row in word if row["has_timeout"]) >= 1_000_000
     account = recording.accounts["lock_wait"]
-    assert (account.emitted, account.lost) == (len(rows), {})
+    assert (account.emitted, account.lost, account.incomplete) == (len(rows), {}, 0)
+
+
+def test_waits_for_one_of_several(
+    record: Record, workload: Callable[[str], str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A wait for several words is one row: of the word that ended it, with its place and its waker, or of the first."""
+    recording = record("locks", [workload("locks")], stacks=False)
+    said, rows = printed(capfd), recording.rows("lock_wait")
+    places = {said["first"]: "first", said["second"]: "second"}
+    assert Counter(
+        (places[row["address"]], row["ret"], row["has_timeout"], row["kind"], row["waker_pid"], row["owner_tid"])
+        for row in rows
+        if row["address"] in places
+    ) == {
+        ("first", -errno.ETIMEDOUT, 1, "other", None, None): 5,
+        ("first", -errno.EAGAIN, 0, "other", None, None): 7,
+        ("second", 1, 0, "other", recording.pid, None): 3,
+    }
 
 
 def test_only_long_waits(record: Record, workload: Callable[[str], str], capfd: pytest.CaptureFixture[str]) -> None:

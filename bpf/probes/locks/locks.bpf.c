@@ -26,13 +26,16 @@ const volatile __u64 min_ns; /* events: record only waits that last as long */
 #define FUTEX_CMD_MASK 127
 #define FUTEX_WAITERS 0x80000000
 #define FUTEX_TID_MASK 0x3fffffff
+#define FUTEX_WAITV_MAX 128
 
 #if defined(__TARGET_ARCH_x86)
 #define CALL_FUTEX 202
 #else
 #define CALL_FUTEX 98
 #endif
-#define CALL_FUTEX_WAIT 455 /* in every table; since 6.7 */
+/* In every table, since 5.16 and 6.7. */
+#define CALL_FUTEX_WAITV 449
+#define CALL_FUTEX_WAIT 455
 
 /* 32-bit calls, of x86 as of ARM, with the same arguments. */
 #define CALL_FUTEX_32 240
@@ -41,7 +44,7 @@ const volatile __u64 min_ns; /* events: record only waits that last as long */
 struct lock_thread {
 	struct scope_thread thread;
 	__u64 since_ns; /* 0: it does not wait */
-	__u64 address;
+	__u64 address;	/* of futex_waitv: of the descriptions of what it waits for */
 	__s32 owner_tid;
 	__s32 waker_pid;
 	__s32 waker_tid;
@@ -99,6 +102,30 @@ static __always_inline bool is_futex(long nr, bool compat)
 	return compat ? nr == CALL_FUTEX_32 || nr == CALL_FUTEX_TIME64 : nr == CALL_FUTEX;
 }
 
+static __always_inline bool is_call(long nr, bool compat)
+{
+	return is_futex(nr, compat) || nr == CALL_FUTEX_WAIT || nr == CALL_FUTEX_WAITV;
+}
+
+/* Waits for one of several, none of which is known to be a lock, or to have a holder. */
+static __always_inline void read_several(struct lock_thread *thread, struct pt_regs *regs, bool compat)
+{
+	thread->has_timeout = call_arg(regs, 3, compat) != 0;
+	thread->kind = LOCK_KIND_OTHER;
+	thread->owner_tid = 0;
+}
+
+/* The address that has ended a wait for several; of a wait that has failed, the first one. */
+static __always_inline void choose(struct lock_thread *thread, long ret)
+{
+	__u64 place = ret > 0 && ret < FUTEX_WAITV_MAX ? ret : 0;
+	struct futex_waitv waiter = {};
+
+	if (bpf_probe_read_user(&waiter, sizeof(waiter), (void *)(thread->address + place * sizeof(waiter))))
+		scope_count_incomplete(counting_stream());
+	thread->address = waiter.uaddr;
+}
+
 /* Begins at the call, because its end alone does not say for what. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(lock_enter, struct pt_regs *regs, long nr)
@@ -108,7 +135,7 @@ int BPF_PROG(lock_enter, struct pt_regs *regs, long nr)
 	struct lock_thread *thread;
 	__u32 operation;
 
-	if (!futex && nr != CALL_FUTEX_WAIT)
+	if (!is_call(nr, compat))
 		return 0;
 	operation = call_arg(regs, 1, compat) & FUTEX_CMD_MASK;
 	kernels = futex && (operation == FUTEX_LOCK_PI || operation == FUTEX_LOCK_PI2);
@@ -123,9 +150,13 @@ int BPF_PROG(lock_enter, struct pt_regs *regs, long nr)
 	if (!scope_thread_passes(task, &thread->thread))
 		return 0;
 	thread->address = call_arg(regs, 0, compat);
-	thread->has_timeout = (futex ? call_arg(regs, 3, compat) : call_arg(regs, 4, compat)) != 0;
 	thread->has_waker = 0;
-	read_lock(thread, futex ? call_arg(regs, 2, compat) : call_arg(regs, 1, compat), kernels);
+	if (nr == CALL_FUTEX_WAITV) {
+		read_several(thread, regs, compat);
+	} else {
+		thread->has_timeout = (futex ? call_arg(regs, 3, compat) : call_arg(regs, 4, compat)) != 0;
+		read_lock(thread, futex ? call_arg(regs, 2, compat) : call_arg(regs, 1, compat), kernels);
+	}
 	thread->since_ns = bpf_ktime_get_boot_ns();
 	return 0;
 }
@@ -189,7 +220,7 @@ static __always_inline void emit(struct task_struct *task, struct lock_thread *t
 	event->has_owner = thread->owner_tid > 0;
 	event->kind = thread->kind;
 	event->has_timeout = thread->has_timeout;
-	event->has_waker = thread->has_waker && !ret && thread->waker_pid; /* else an interrupt has woken it */
+	event->has_waker = thread->has_waker && ret >= 0 && thread->waker_pid; /* else an interrupt has woken it */
 	event->waker_pid = thread->waker_pid;
 	event->waker_tid = thread->waker_tid;
 	__builtin_memcpy(event->waker_comm, thread->waker_comm, sizeof(event->waker_comm));
@@ -205,7 +236,7 @@ int BPF_PROG(lock_exit, struct pt_regs *regs, long ret)
 	struct lock_thread *thread;
 	__u64 since_ns, duration_ns, stack;
 
-	if (!is_futex(nr, is_compat(task)) && nr != CALL_FUTEX_WAIT)
+	if (!is_call(nr, is_compat(task)))
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread || !thread->since_ns)
@@ -215,6 +246,8 @@ int BPF_PROG(lock_exit, struct pt_regs *regs, long ret)
 	duration_ns = bpf_ktime_get_boot_ns() - since_ns;
 	if (!scope_summarize && duration_ns < min_ns)
 		return 0;
+	if (nr == CALL_FUTEX_WAITV)
+		choose(thread, ret);
 	stack = keep_stacks && !is_32_bit_code(regs) ? stack_of(task, regs) : 0;
 	if (scope_summarize)
 		count(thread, duration_ns, ret, stack);

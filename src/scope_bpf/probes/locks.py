@@ -58,11 +58,13 @@ GUIDE = Guide(
         "is the thread that ended the wait: of a lock, the one that gave it up. It is known for every kind of lock.",
         "`ret` is -EAGAIN if the value had changed before the wait began, and -ETIMEDOUT or -EINTR if nobody woke the "
         "thread.",
+        "A wait for several locks at once (futex_waitv) is of the kind other. Its `address` is that of the lock which "
+        "ended it, and `ret` the lock's place among them; if it failed, the address of the first.",
         "`-o min_duration_ns=1000000` leaves out waits of less than a millisecond.",
     ),
     limits=(
         "A wait that has not ended at the end of the trace has no row.",
-        "Waits for several locks at once (futex_waitv) are not recorded. Waits of 32-bit programs have no stack.",
+        "Waits of 32-bit programs have no stack.",
         "The owner is known for locks of glibc, musl and PI locks, not for those of Rust, Go or C++'s std::atomic.",
         "Programs run at every syscall and wakeup of the machine, also for processes that are not watched.",
     ),
@@ -79,7 +81,9 @@ PROBE = Probe(
                 "duration_ns": Column("from the call to its return", "ns"),
                 "address": _ADDRESS,
                 "kind": _KIND,
-                "ret": Column("what the call returned: 0 woken; or why it did not wait on", codes=Codes.ERROR),
+                "ret": Column(
+                    "what the call returned: 0 or more: woken; else why it did not wait on", codes=Codes.ERROR
+                ),
                 "has_timeout": Column("1 if the wait was limited in time"),
                 "owner_tid": Column(
                     "thread that held the lock when the wait began, as its process numbers it; absent if unknown",

@@ -17,7 +17,7 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, inherits;
 static pthread_barrier_t begun, ended;
-static uint32_t word = 7;
+static uint32_t word = 7, first = 3, second = 5;
 static long waited_ns;
 static pid_t volatile waits;
 
@@ -101,6 +101,43 @@ NAMED void changed(void)
 			abort();
 }
 
+// Waits for one of two words; `changes`: the second one does not have the expected value.
+static long wait_for_one(int changes, struct timespec *until)
+{
+	struct futex_waitv both[2] = {
+		{.val = first, .uaddr = (uintptr_t)&first, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG},
+		{.val = second + changes, .uaddr = (uintptr_t)&second, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG},
+	};
+
+	return syscall(SYS_futex_waitv, both, 2, 0, until, CLOCK_MONOTONIC);
+}
+
+static void *wait_for_second(void *unused)
+{
+	if (wait_for_one(0, NULL) != 1)
+		abort();
+	return unused;
+}
+
+static void several(void)
+{
+	struct timespec past = {.tv_nsec = 1};
+	pthread_t thread;
+
+	for (int i = 0; i < 5; i++)
+		if (wait_for_one(0, &past) != -1 || errno != ETIMEDOUT)
+			abort();
+	for (int i = 0; i < 7; i++)
+		if (wait_for_one(1, NULL) != -1 || errno != EAGAIN)
+			abort();
+	for (int i = 0; i < 3; i++) {
+		pthread_create(&thread, NULL, wait_for_second, NULL);
+		while (!syscall(SYS_futex, &second, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0))
+			usleep(100);
+		pthread_join(thread, NULL);
+	}
+}
+
 int main(void)
 {
 	pthread_mutexattr_t inheriting;
@@ -113,6 +150,8 @@ int main(void)
 	hold(&inherits);
 	time_out();
 	changed();
+	several();
 	printf("inherits %lu\nword %lu\n", (unsigned long)&inherits, (unsigned long)&word);
+	printf("first %lu\nsecond %lu\n", (unsigned long)&first, (unsigned long)&second);
 	return 0;
 }
