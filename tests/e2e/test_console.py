@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ from tests.ports import free_port
 from tests.probes.cuda_programs import Nvcc, StandIn
 from tests.trace_processor import sql
 
-from scope_cli.errors import CommandError
+from scope_catalogue import catalogue
+from scope_cli.errors import CommandError, ServerUnreachable
 
 # Calls that return at once, and now and then one that takes 30 ms.
 WORKLOAD = "import os, time\nwhile True:\n    [os.getppid() for _ in range(50)]\n    time.sleep(0.03)\n"
@@ -208,6 +210,18 @@ def test_every_screen(up: Up, browser: Browser, filled: dict[str, str], look: di
         texts = {screen["name"]: screen["text"] for screen in found}
         assert f"all {REQUESTS} rows" in texts["connections"]
         assert "all 15 rows" in texts["launches"]
+
+
+def test_every_probe_was_tried(up: Up) -> None:
+    """The agent tries each once; here, screens have asked for it before."""
+
+    def told() -> list[str]:
+        with suppress(ServerUnreachable):  # it still tries them
+            return [probe["name"] for probe in up.client.get_probes()["probes"]]
+        return []
+
+    until(lambda: bool(told()), 450)
+    assert told() == sorted(catalogue.probes())
 
 
 def test_filter_and_selection_are_kept_on_every_screen(

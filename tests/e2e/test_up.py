@@ -8,16 +8,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 import psycopg
 import pytest
 from tests.e2e.conftest import SCOPE, Up, until
 
-from scope_catalogue import catalogue
 from scope_cli.busiest import Busiest
-from scope_cli.errors import ServerUnreachable
 
 
 def test_what_happens_is_found_by_every_way(up: Up) -> None:
@@ -82,21 +79,13 @@ def test_a_task_from_start_to_stop(up: Up) -> None:
 
 
 def test_nodes_tasks_and_health(up: Up) -> None:
-    """Machines, tasks, probes and health are listed."""
+    """Machines, tasks and health are listed."""
     well = {"healthy": True, "database": "ok", "ingest": "ok", "agents": 1}
     assert well.items() <= up.client.get("server").items()
     nodes = up.scope("nodes", "--json")
     assert [node["connected"] for node in json.loads(nodes.stdout)] == [True]
     until(lambda: "syscall_summary" in up.scope("tasks").stdout)  # a stream is listed from its first rows on
     assert "process" in up.scope("tasks").stdout
-
-    def probes() -> list[str]:
-        with suppress(ServerUnreachable):  # the agent tries each probe first
-            return [probe["name"] for probe in up.client.get("probes")["probes"]]
-        return []
-
-    until(lambda: bool(probes()), 450)
-    assert probes() == sorted(catalogue.probes())
 
 
 @pytest.mark.parametrize(
