@@ -137,6 +137,7 @@ def test_waits_for_the_stream(record: Record, tmp_path: Path) -> None:
     assert Counter(counted[1:] for counted in found) == {
         (0x5000, 7, reductions): RANKS,
         (0, 3, 3 * 2 * 211): RANKS,
+        (None, RANKS, RANKS * 8 * 1013): 1,  # for the device
         **{
             (0x5000, 9, others + (8 << 33) + 4 * (907 + rank) + 4 * (907 + (rank - 1) % RANKS)): 1
             for rank in range(RANKS)
@@ -164,8 +165,8 @@ def test_the_summary(record: Record, tmp_path: Path) -> None:
     assert {key: found[key] for key in told} == told
     assert late.most_common(1)[0][0] == LATE
     assert late[LATE] >= 17 * 20_000_000
-    waits = ("cudaStreamSynchronize", "cuStreamSynchronize")
-    assert [found[name, "None", "count"] for name in waits] == [2 * RANKS, RANKS]
+    waits = ("cudaStreamSynchronize", "cuStreamSynchronize", "cudaDeviceSynchronize", "cuCtxSynchronize")
+    assert [found[name, "None", "count"] for name in waits] == [2 * RANKS, RANKS, 1, 0]
 
 
 @pytest.mark.timeout(600)  # downloads NCCL the first time

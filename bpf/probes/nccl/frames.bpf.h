@@ -14,6 +14,7 @@ enum nccl_kind {
 	NCCL_END,	    /* (comm) */
 	NCCL_GROUP_END,	    /* ends a group, and starts what was called in it */
 	NCCL_WAIT,	    /* (stream): returns when the stream's work is done */
+	NCCL_WAIT_ALL,	    /* (): returns when the work of all streams is done */
 	/* These make no rows: */
 	NCCL_GROUP_START,
 	NCCL_GET_ID, /* (id *): returns a new unique id */
@@ -83,6 +84,11 @@ static __always_inline __u64 argument(const struct nccl_frame *frame, __s8 numbe
 static __always_inline bool makes_rows(enum nccl_kind kind)
 {
 	return kind < NCCL_GROUP_START;
+}
+
+static __always_inline bool waits(enum nccl_kind kind)
+{
+	return kind == NCCL_WAIT || kind == NCCL_WAIT_ALL;
 }
 
 /* A call that fails: not one that goes on, of a communicator that does not block. */

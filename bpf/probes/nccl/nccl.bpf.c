@@ -52,7 +52,7 @@ static __always_inline __u16 stream_of(enum nccl_kind kind)
 		return SCOPE_NO_STREAM;
 	if (scope_summarize)
 		return stream_nccl_call_summary;
-	return kind == NCCL_WAIT ? stream_nccl_wait : stream_nccl_call;
+	return waits(kind) ? stream_nccl_wait : stream_nccl_call;
 }
 
 static __always_inline bool makes_communicators(enum nccl_kind kind)
@@ -141,6 +141,8 @@ int nccl_enter(struct pt_regs *ctx)
 	frame->bytes = 0;
 	if (place->kind == NCCL_WAIT && !frame->nested)
 		take_pending(task, frame);
+	else if (place->kind == NCCL_WAIT_ALL && !frame->nested)
+		take_all_pending(task, frame);
 	if (place->kind == NCCL_INIT_RANK || place->kind == NCCL_INIT_SCALABLE)
 		read_init(ctx, thread, frame, place->kind);
 	else if (place->kind == NCCL_INIT_ALL)
@@ -176,9 +178,9 @@ int nccl_return(struct pt_regs *ctx)
 		thread->made = result ? 0 : read_id(thread, frame->args[0]);
 	else if (place->kind == NCCL_END)
 		forget(task, frame->args[0]);
-	if (place->kind == NCCL_WAIT)
-		emit_wait(task, frame, duration_ns, result);
-	if (place->kind == NCCL_WAIT || !makes_rows(place->kind))
+	if (waits(place->kind))
+		emit_wait(task, frame, place->kind == NCCL_WAIT, duration_ns, result);
+	if (waits(place->kind) || !makes_rows(place->kind))
 		return 0;
 	if ((place->kind == NCCL_COLLECTIVE || place->kind == NCCL_POINT) && !frame->nested && !result)
 		add_pending(task, argument(frame, place->stream), bytes_of(frame, place));
@@ -192,7 +194,7 @@ static __always_inline void abandon(struct task_struct *task, struct nccl_thread
 {
 	const struct nccl_place *place = place_numbered(frame->call.place);
 
-	if (place && place->kind != NCCL_WAIT && makes_rows(place->kind))
+	if (place && !waits(place->kind) && makes_rows(place->kind))
 		emit_call(task, frame, place, makes_communicators(place->kind) ? 0 : argument(frame, place->comm),
 			  bpf_ktime_get_boot_ns() - frame->call.entered_ns, 0, false);
 }

@@ -79,7 +79,7 @@ struct nccl_call_summary_value {
 	struct scope_histogram latency;
 };
 
-/* A wait for a CUDA stream with calls of NCCL in it. */
+/* A wait for a CUDA stream, or for all, with calls of NCCL. */
 struct nccl_wait_event {
 	struct scope_header header; /* ktime_ns: at entry */
 	__u64 duration_ns;
@@ -87,7 +87,8 @@ struct nccl_wait_event {
 	__u64 calls;
 	__u64 bytes;
 	__s32 result;
-	__u8 pad[4];
+	__u8 has_stream; /* 0: it was for all streams */
+	__u8 pad[3];
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Waits of the host for CUDA streams with calls of NCCL in them. */
+/* Waits of the host for CUDA streams with calls of NCCL in them, and for all streams of a device. */
 #ifndef SCOPE_NCCL_WAITS_BPF_H
 #define SCOPE_NCCL_WAITS_BPF_H
 
@@ -20,7 +20,7 @@ struct nccl_pending {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 4096); /* a wait for all streams looks at each */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct nccl_pending_key);
 	__type(value, struct nccl_pending);
@@ -50,8 +50,33 @@ static __always_inline void take_pending(struct task_struct *task, struct nccl_f
 	bpf_map_delete_elem(&nccl_pending, &key);
 }
 
-static __always_inline void emit_wait(struct task_struct *task, const struct nccl_frame *frame, __u64 duration_ns,
-				      __s32 result)
+struct pending_walk {
+	struct nccl_frame *frame;
+	__u64 start_ns;
+	__s32 pid;
+};
+
+static long take_next(void *map, const struct nccl_pending_key *key, const struct nccl_pending *pending,
+		      struct pending_walk *walk)
+{
+	if (key->pid != walk->pid || key->start_ns != walk->start_ns)
+		return 0;
+	walk->frame->calls += pending->calls;
+	walk->frame->bytes += pending->bytes;
+	bpf_map_delete_elem(map, key);
+	return 0;
+}
+
+/* The same of all streams of the process. */
+static __always_inline void take_all_pending(struct task_struct *task, struct nccl_frame *frame)
+{
+	struct pending_walk walk = {.frame = frame, .start_ns = running_start_ns(), .pid = task->tgid};
+
+	bpf_for_each_map_elem(&nccl_pending, take_next, &walk, 0);
+}
+
+static __always_inline void emit_wait(struct task_struct *task, const struct nccl_frame *frame, bool of_stream,
+				      __u64 duration_ns, __s32 result)
 {
 	struct nccl_wait_event *event;
 
@@ -65,7 +90,8 @@ static __always_inline void emit_wait(struct task_struct *task, const struct ncc
 	if (!event)
 		return;
 	event->duration_ns = duration_ns;
-	event->stream = frame->args[0];
+	event->stream = of_stream ? frame->args[0] : 0;
+	event->has_stream = of_stream;
 	event->calls = frame->calls;
 	event->bytes = frame->bytes;
 	event->result = result;

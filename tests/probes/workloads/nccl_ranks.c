@@ -81,6 +81,8 @@ static void run_all(void)
 	for (int rank = 0; rank < ranks; rank++)
 		ncclAllReduce(NULL, NULL, 1013, FLOAT64, MIN, comms[rank], NULL);
 	ncclGroupEnd();
+	cudaDeviceSynchronize();
+	cudaDeviceSynchronize();
 	for (int rank = 0; rank < ranks; rank++)
 		ncclCommDestroy(comms[rank]);
 }

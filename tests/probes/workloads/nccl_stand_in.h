@@ -31,5 +31,7 @@ int ncclRecv(void *to, size_t count, int type, int peer, ncclComm_t comm, void *
 
 int cudaStreamSynchronize(void *stream); /* of CUDA; takes 3 ms, and calls the next */
 int cuStreamSynchronize(void *stream);
+int cudaDeviceSynchronize(void); /* likewise */
+int cuCtxSynchronize(void);
 
 long entered_collectives(ncclComm_t comm); /* of the stand-in: calls of collectives so far, by all ranks */

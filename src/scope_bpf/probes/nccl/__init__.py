@@ -142,14 +142,18 @@ _SUMMARY = Stream(
 
 _WAIT = Stream(
     "nccl_wait",
-    "one row per finished wait of the host for a CUDA stream with calls of NCCL in it, timed at entry",
+    "one row per finished wait of the host for a CUDA stream, or a device, with calls of NCCL, timed at entry",
     columns={
-        "duration_ns": Column("from entry to return of cudaStreamSynchronize or cuStreamSynchronize", "ns"),
-        "stream": Column("the CUDA stream's handle; 0: the default stream", hex=True, identity=True),
-        "calls": Column("collectives, sends and receives of the process on the stream since its wait before"),
+        "duration_ns": Column("from entry to return of the function that waits", "ns"),
+        "stream": Column(
+            "the CUDA stream's handle; 0: the default stream; absent: all streams of a device", hex=True, identity=True
+        ),
+        "calls": Column("collectives, sends and receives of the process on the stream, or all, since its wait before"),
         "bytes": Column("their bytes", "bytes"),
         "result": Column("returned value, a cudaError_t or CUresult; 0: success"),
     },
+    hidden=("has_stream",),
+    null_unless={"stream": "has_stream"},
     failed="result != 0",
     shown=Shown(
         tables=(

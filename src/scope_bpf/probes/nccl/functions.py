@@ -1,6 +1,6 @@
 """The recorded functions of NCCL, and their arguments. Source: nccl.h of NCCL 2.32; they are the same in older ones.
 
-Those of CUDA that wait for a stream: cuda_runtime_api.h and cuda.h of CUDA 13.0.
+Those of CUDA that wait: cuda_runtime_api.h and cuda.h of CUDA 13.0.
 """
 
 from dataclasses import dataclass
@@ -83,9 +83,11 @@ FUNCTIONS = (
     # Groups
     NcclFunction("ncclGroupEnd", "NCCL_GROUP_END"),
     NcclFunction("ncclGroupSimulateEnd", "NCCL_GROUP_END"),
-    # Waits for a stream
+    # Waits for a stream, or for all
     NcclFunction("cudaStreamSynchronize", "NCCL_WAIT", stream=0, variants=("cudaStreamSynchronize_ptsz",)),
     NcclFunction("cuStreamSynchronize", "NCCL_WAIT", stream=0, variants=("cuStreamSynchronize_ptsz",)),
+    NcclFunction("cudaDeviceSynchronize", "NCCL_WAIT_ALL"),
+    NcclFunction("cuCtxSynchronize", "NCCL_WAIT_ALL", variants=("cuCtxSynchronize_v2",)),
     # These make no rows
     NcclFunction("ncclGroupStart", "NCCL_GROUP_START"),
     NcclFunction("ncclGetUniqueId", "NCCL_GET_ID"),

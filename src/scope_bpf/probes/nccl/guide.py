@@ -29,13 +29,15 @@ GUIDE = Guide(
         "`bytes` are the elements that the call counts, times their size: of one rank for `ncclAllGather`, "
         "`ncclReduceScatter`, `ncclAlltoAll`, `ncclGather` and `ncclScatter`.",
         "`nccl_wait` has the waits for the stream: calls of `cudaStreamSynchronize` and `cuStreamSynchronize` by a "
-        "process that has called NCCL on the same stream since its wait before.",
+        "process that has called NCCL on the same stream since its wait before; and the waits for the device, "
+        "`cudaDeviceSynchronize` and `cuCtxSynchronize`, by a process that has called NCCL on any stream. Those have "
+        "no `stream`, and count the calls on all of them, also on other devices.",
         "In a group, calls return at once, and `ncclGroupEnd` has the time of all. `ncclGroupStart` has no rows.",
     ),
     limits=(
         "A duration is that of the call on the CPU: NCCL only starts its work on the GPU. When the work is done is not "
-        "recorded. A wait is for all work in the stream, also that of other libraries. Waits for events and for the "
-        "device, PyTorch's usual ones, are not in `nccl_wait`.",
+        "recorded. A wait is for all work in the stream, also that of other libraries. Waits for events, and for other "
+        "streams that wait for NCCL's, as in PyTorch, are not in `nccl_wait`.",
         "Of communicators that were made before the task began, and by `ncclCommSplit`, `ncclCommShrink` and "
         "`ncclCommGrow`, only the handle is known.",
         "A process that loads the library while a task runs: SCOPE attaches within milliseconds and misses the calls "
