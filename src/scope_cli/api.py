@@ -399,7 +399,7 @@ class StreamColumn(TypedDict):
     codes: Literal["error", "signal"] | None
 
 
-LabelChanges = dict[str, Any]
+LabelChanges = dict[str, str | None]
 
 
 class Labelled(TypedDict):
@@ -471,7 +471,7 @@ class NewAnnotation(TypedDict):
     text: str
     time: NotRequired[str | None]
     until: NotRequired[str | None]
-    labels: NotRequired[dict[str, Any]]
+    labels: NotRequired[dict[str, str]]
     node: NotRequired[str | None]
 
 
@@ -721,7 +721,7 @@ class TokenWish(TypedDict):
 
     valid: NotRequired[float]
     uses: NotRequired[int]
-    labels: NotRequired[dict[str, Any]]
+    labels: NotRequired[dict[str, str]]
 
 
 class Tokens(TypedDict):
@@ -893,7 +893,7 @@ class GroupWish(TypedDict):
     template: NotRequired[str | None]
     parts: NotRequired[list[Part] | None]
     nodes: NotRequired[list[str] | None]
-    selector: NotRequired[dict[str, Any] | None]
+    selector: NotRequired[dict[str, str] | None]
 
 
 class TaskWish(TypedDict):

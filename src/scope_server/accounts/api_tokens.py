@@ -12,7 +12,7 @@ from scope_server.store.reading.database import Database
 from scope_server.store.reading.queries import queries
 
 LONGEST = timedelta(days=366)
-_NAME = 64  # characters
+LONGEST_NAME = 64  # characters
 
 
 class ApiTokens:
@@ -33,8 +33,8 @@ class ApiTokens:
             raise Forbidden("a token belongs to an account; log in")
         if not by.role.includes(role):
             raise Forbidden(f"role: a token of {by.name} may not be {role}")
-        if not 0 < len(name) <= _NAME or not timedelta() < valid <= LONGEST:
-            raise InvalidQuery(f"name: from 1 to {_NAME} characters; valid: at most {LONGEST.days} days")
+        if not 0 < len(name) <= LONGEST_NAME or not timedelta() < valid <= LONGEST:
+            raise InvalidQuery(f"name: from 1 to {LONGEST_NAME} characters; valid: at most {LONGEST.days} days")
         token = secret.make("token")
         row = {"digest": secret.digest(token), "user": by.user, "name": name, "role": role.value, "valid": valid}
         async with self._database.connection() as connection, connection.transaction():

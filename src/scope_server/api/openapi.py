@@ -129,6 +129,13 @@ class _Schemas(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
+    def dict_schema(self, schema: Any) -> dict[str, Any]:
+        """Of names with a pattern: others are refused, which `patternProperties` alone does not say."""
+        found = super().dict_schema(schema)
+        for pattern, values in found.pop("patternProperties", {}).items():
+            found |= {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
+        return found
+
 
 @dataclass(frozen=True)
 class _Resolved:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from scope_server.accounts.api_tokens import LONGEST
+from scope_server.accounts.api_tokens import LONGEST, LONGEST_NAME
 from scope_server.accounts.caller import Role
 from scope_server.api.context import ACCOUNTS
 from scope_server.api.resources.users import RoleName
@@ -39,7 +39,7 @@ class ApiTokens(Answer):
 class NewToken(Body):
     """What a token is for."""
 
-    name: str
+    name: str = Field(min_length=1, max_length=LONGEST_NAME)
     role: RoleName = Role.VIEWER
     valid: float = Field(90.0 * _DAY_S, gt=0, le=LONGEST.total_seconds(), description="in seconds")
 

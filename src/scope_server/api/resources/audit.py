@@ -9,7 +9,7 @@ from pydantic import Field, WithJsonSchema
 from scope_server.accounts.caller import Role
 from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import Answer, Whole
+from scope_server.api.routing.models import Answer, Number, Whole
 from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.api.routing.tables import Table, TableQuery, flat
 
@@ -22,7 +22,7 @@ _Json = Annotated[Any, WithJsonSchema({"type": ["object", "array", "string", "nu
 class AuditQuery(TableQuery):
     """Which entries."""
 
-    before: Whole | None = Field(None, ge=1, le=(1 << 63) - 1, description="only entries with a smaller number")
+    before: Number | None = Field(None, description="only entries with a smaller number")
     limit: Whole = Field(100, ge=1, le=MOST)
 
 

@@ -20,7 +20,7 @@ from scope_server.api.resources.streams import (
     title,
 )
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import PID, NodeName, Recorded, Whole
+from scope_server.api.routing.models import NodeName, Pid, Recorded, Whole
 from scope_server.api.routing.route import PREFIX, OfStream, Routes, always
 from scope_server.api.routing.tables import Table, TableQuery
 from scope_server.errors import InvalidQuery
@@ -43,7 +43,7 @@ class MachineStatesQuery(TableQuery):
 class StatesQuery(MachineStatesQuery):
     """Which states of processes."""
 
-    pid: Whole | None = Field(None, ge=1, le=PID)
+    pid: Pid | None = None
 
 
 class States(Recorded, Table):

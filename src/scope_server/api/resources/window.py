@@ -20,7 +20,11 @@ from scope_server.store.schema.columns import StreamTable
 
 Filter = Annotated[
     str,
-    Field(max_length=LONGEST, description="a filter on the columns, such as: ret < 0 and path ~ '/etc/*'"),
+    Field(
+        max_length=LONGEST,
+        description="a filter on the columns, such as: ret < 0 and path ~ '/etc/*'",
+        examples=["ktime_ns > 0"],
+    ),
 ]
 TaskId = Annotated[UUID, Field(description="only what this task recorded")]
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
@@ -30,8 +34,13 @@ _LENGTH = timedelta(hours=1)
 class TimesQuery(Parameters):
     """A window of time."""
 
-    since: Annotated[Moment, Field(description="default: an hour before `until`")] | None = None
-    until: Annotated[Moment, Field(description="not in it; default: now")] | None = None
+    since: (
+        Annotated[Moment, Field(description="default: an hour before `until`", examples=["2026-01-31T12:00:00Z"])]
+        | None
+    ) = None
+    until: Annotated[Moment, Field(description="not in it; default: now", examples=["2026-01-31T13:00:00Z"])] | None = (
+        None
+    )
 
 
 class WindowQuery(TimesQuery):

@@ -88,8 +88,12 @@ def _moment(value: Any) -> datetime:
         raise ValueError(f"{quoted(str(value))} is not a time; write it like 2026-01-31T12:00:00Z") from None
 
 
+DIGITS = BeforeValidator(_whole)
 # A whole number in decimal digits, as a parameter.
-Whole = Annotated[int, BeforeValidator(_whole)]
+Whole = Annotated[int, DIGITS]
+# The same with limits, for a parameter that may be left out: before the validator, or OpenAPI has no limits.
+Pid = Annotated[int, Field(ge=1, le=PID), DIGITS]
+Number = Annotated[int, Field(ge=1, le=(1 << 63) - 1), DIGITS]
 # A time as a parameter; UTC if it has no time zone.
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 NodeName = Annotated[str, Field(description="a machine: its hostname or id")]

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from scope_catalogue.where import LONGEST
 from scope_server.accounts.caller import Role
 from scope_server.api.resources.losses import losses_among
 from scope_server.api.resources.machines import find_machine
@@ -13,9 +14,9 @@ from scope_server.api.resources.why.machine import why_machine
 from scope_server.api.resources.why.process import process_named, why_process
 from scope_server.api.resources.why.request import why_request
 from scope_server.api.resources.why.timeline import WhyTimeline, timeline
-from scope_server.api.resources.window import Filter, TimesQuery, condition_of, times_of
+from scope_server.api.resources.window import TimesQuery, condition_of, times_of
 from scope_server.api.routing.call import Call
-from scope_server.api.routing.models import PID, NodeName, Whole
+from scope_server.api.routing.models import DIGITS, NodeName, Pid, Whole
 from scope_server.api.routing.rates import WORK
 from scope_server.api.routing.route import PREFIX, Routes, always
 from scope_server.errors import InvalidQuery
@@ -26,7 +27,7 @@ from scope_server.store.reading.selection import Selection
 ROUTES = Routes()
 
 _LARGEST = (1 << 63) - 1
-Start = Annotated[Whole, Field(ge=0, le=_LARGEST)]
+Start = Annotated[int, Field(ge=0, le=_LARGEST), DIGITS]
 _START = "the process's `start_ns`; none: the newest process with this pid"
 _MACHINE = "hostname or id; none: the only machine"
 
@@ -34,17 +35,19 @@ _MACHINE = "hostname or id; none: the only machine"
 class WhyQuery(TimesQuery):
     """A process, or a request, or neither: all processes of a machine."""
 
-    pid: Whole | None = Field(None, ge=1, le=PID)
+    pid: Pid | None = None
     machine: NodeName | None = Field(None, description=_MACHINE)
     start: Start | None = Field(None, description=_START)
     stream: str | None = Field(None, description="a request: the slowest row of this stream ...")
-    where: Filter | None = Field(None, description="... that meets this filter, such as: pid = 4711 and request = 3")
+    where: Annotated[str, Field(max_length=LONGEST)] | None = Field(
+        None, description="... that meets this filter, such as: pid = 4711 and request = 3"
+    )
 
 
 class TimelineQuery(TimesQuery):
     """Which process, when, and in how many steps."""
 
-    pid: Whole = Field(ge=1, le=PID)
+    pid: Pid
     machine: NodeName | None = Field(None, description=_MACHINE)
     start: Start | None = Field(None, description=_START)
     steps: Whole = Field(240, ge=1, le=600, description="how many steps of the same length")
