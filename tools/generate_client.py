@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scope_server.api.openapi import Operation, document, operations
-from scope_server.api.routing.models import Nothing, Text
+from scope_server.api.routing.models import Live, Nothing, Text
 from scope_server.api.routing.route import PREFIX
 from scope_server.api.routing.tables import TableQuery
 from scope_server.api.table import TABLE
@@ -26,7 +26,10 @@ DO NOT EDIT: made by `make client` from the routes in src/scope_server/api.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, NotRequired, TypedDict
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Literal, NotRequired, TypedDict
+
+from scope_cli.server_events import ServerEvent
 
 
 '''
@@ -41,10 +44,19 @@ CALLS = '''class Api(ABC):
     def post(self, *path: str, body: object = None) -> Any:
         """The answer to POST /api/v1/PATH with a JSON body."""
 
+    @abstractmethod
+    def save(self, file: BinaryIO, *path: str, **query: object) -> str:
+        """Writes the answer to GET /api/v1/PATH to a file; returns what was lost of it, empty: nothing."""
+
+    @abstractmethod
+    def watch(self, *path: str, **query: object) -> Iterator[ServerEvent]:
+        """The events of GET /api/v1/PATH as they come."""
+
 '''
 _WIDTH = 110  # of a docstring
 _REF = re.compile("#/components/schemas/([A-Za-z]+)")
 _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+
 _ERRORS = ("Problem", "WrongPart")  # the client turns them into exceptions
 
 
@@ -57,7 +69,7 @@ def module() -> str:
     """The module, as ruff formats it."""
     described = document(TABLE)
     schemas = described["components"]["schemas"]
-    calls = [one for one in operations(TABLE) if not issubclass(one.answer, Text) and one.path.startswith(PREFIX)]
+    calls = [one for one in operations(TABLE) if one.path.startswith(PREFIX)]
     wanted = {name: schema for name, schema in schemas.items() if name not in _ERRORS}
     types = "\n\n".join(_type(name, wanted[name]) for name in _ordered(wanted))
     methods = "\n".join(_method(one, described["paths"][one.path][one.route.method.lower()]) for one in calls)
@@ -113,15 +125,24 @@ def _method(operation: Operation, described: Mapping[str, Any]) -> str:
     query = {
         one["name"]: _python(one["schema"]) for one in given if one["in"] == "query" and one["name"] not in as_file
     }
-    answer = operation.answer.__name__
+    of_text = issubclass(operation.answer, Text) and not issubclass(operation.answer, Live)
     signature = [
         "self",
+        *["file: BinaryIO"] * of_text,
         *(f"{name}: str" for name in path),
         *([f"body: {route.body.__name__}"] if _body(operation) else []),
     ]
     signature += ["*", *(f"{name}: {kind} | None = None" for name, kind in query.items())] if query else []
-    words = list(_words(route.path))
+    words = ["file"] * of_text + list(_words(route.path))
     words += [f"{name}={name}" for name in query] + (["body=body"] if _body(operation) else [])
+    if issubclass(operation.answer, Text):
+        kind, way = ("str", "save") if of_text else ("Iterator[ServerEvent]", "watch")
+        return f'''
+    def {operation.name}({", ".join(signature)}) -> {kind}:
+        """{route.meaning}"""
+        return self.{way}({", ".join(words)})
+'''
+    answer = operation.answer.__name__
     return f'''
     def {operation.name}({", ".join(signature)}) -> {answer}:
         """{route.meaning}"""

@@ -4,7 +4,10 @@ DO NOT EDIT: made by `make client` from the routes in src/scope_server/api.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, NotRequired, TypedDict
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Literal, NotRequired, TypedDict
+
+from scope_cli.server_events import ServerEvent
 
 
 class Added(TypedDict):
@@ -1283,6 +1286,14 @@ class Api(ABC):
     def post(self, *path: str, body: object = None) -> Any:
         """The answer to POST /api/v1/PATH with a JSON body."""
 
+    @abstractmethod
+    def save(self, file: BinaryIO, *path: str, **query: object) -> str:
+        """Writes the answer to GET /api/v1/PATH to a file; returns what was lost of it, empty: nothing."""
+
+    @abstractmethod
+    def watch(self, *path: str, **query: object) -> Iterator[ServerEvent]:
+        """The events of GET /api/v1/PATH as they come."""
+
     def get_health(self) -> Health:
         """Whether the server works: the database answers and can be written to, and agents are admitted."""
         answer: Health = self.get("health")
@@ -1440,6 +1451,19 @@ class Api(ABC):
         )
         return answer
 
+    def watch_events(
+        self,
+        stream: str,
+        *,
+        where: str | None = None,
+        since: str | None = None,
+        machine: str | None = None,
+        task: str | None = None,
+        cursor: str | None = None,
+    ) -> Iterator[ServerEvent]:
+        """Rows of a stream as they are stored, each once. A reconnect with the last id misses and repeats nothing."""
+        return self.watch("live", stream, where=where, since=since, machine=machine, task=task, cursor=cursor)
+
     def get_losses(
         self,
         *,
@@ -1514,6 +1538,74 @@ class Api(ABC):
         )
         return answer
 
+    def get_flamegraph(
+        self,
+        file: BinaryIO,
+        stream: str,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        where: str | None = None,
+        machine: str | None = None,
+        task: str | None = None,
+        against_since: str | None = None,
+        against_until: str | None = None,
+        against_where: str | None = None,
+        during: str | None = None,
+        against_during: str | None = None,
+        column: str | None = None,
+        by: str | None = None,
+        format: Literal["arrow", "folded", "svg", "pprof", "speedscope"] | None = None,
+        of: str | None = None,
+    ) -> str:
+        """A flame graph of a stream's rows that have stacks; with a second window or filter, of the difference."""
+        return self.save(
+            file,
+            "flamegraph",
+            stream,
+            since=since,
+            until=until,
+            where=where,
+            machine=machine,
+            task=task,
+            against_since=against_since,
+            against_until=against_until,
+            against_where=against_where,
+            during=during,
+            against_during=against_during,
+            column=column,
+            by=by,
+            format=format,
+            of=of,
+        )
+
+    def export_events(
+        self,
+        file: BinaryIO,
+        stream: str,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        where: str | None = None,
+        machine: str | None = None,
+        task: str | None = None,
+        columns: str | None = None,
+        format: Literal["ndjson", "csv", "arrow", "parquet"] | None = None,
+    ) -> str:
+        """Rows of a stream as a file, in order of time, each once: NDJSON, CSV, an Arrow IPC stream, or Parquet."""
+        return self.save(
+            file,
+            "export",
+            stream,
+            since=since,
+            until=until,
+            where=where,
+            machine=machine,
+            task=task,
+            columns=columns,
+            format=format,
+        )
+
     def get_difference(
         self,
         stream: str,
@@ -1562,6 +1654,22 @@ class Api(ABC):
             "slowest", stream, since=since, until=until, where=where, machine=machine, task=task, limit=limit
         )
         return answer
+
+    def get_trace(
+        self,
+        file: BinaryIO,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        streams: str | None = None,
+        machine: str | None = None,
+        task: str | None = None,
+        format: Literal["perfetto", "chrome"] | None = None,
+    ) -> str:
+        """The timelines of streams, for https://ui.perfetto.dev: processes and CPUs of each machine, on one clock."""
+        return self.save(
+            file, "trace", since=since, until=until, streams=streams, machine=machine, task=task, format=format
+        )
 
     def get_why(
         self,

@@ -1,22 +1,26 @@
 """An answer of the server as a file: whole, or not there; an old file stays if the server has no answer."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 
-def save(path: Path, *asked: str, **query: str | None) -> None:
-    """Writes the answer to GET /api/v1/ASKED... to the file, and says how large it is, and what was lost of it.
+def save(path: Path, ask: Callable[[BinaryIO], str]) -> None:
+    """Writes an answer to the file, and says how large it is, and what was lost of it.
+
+    Args:
+        ask: writes the answer to a file, and returns what was lost of it.
 
     Raises:
         CommandError: the file cannot be written, or the server has no answer.
     """
-    from scope_cli.client import Client
     from scope_cli.errors import CommandError
     from scope_cli.printable import print_remark
 
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as file:
-            lost = Client().save(file, *asked, **query)
+            lost = ask(file)
         part.replace(path)
     except OSError as error:
         raise CommandError(f"cannot write {path}: {error.strerror}") from None

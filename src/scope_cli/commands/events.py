@@ -132,7 +132,7 @@ def _live(client: "Client", stream: str, query: dict[str, Any]) -> Iterator[tupl
 
     from scope_cli.errors import ServerUnreachable
 
-    for event in client.watch("live", stream, **query):
+    for event in client.watch_events(stream, **query):
         if event.name == "problem":
             raise ServerUnreachable(json.loads(event.data)["detail"])
         if event.name == "missed":

@@ -1,10 +1,14 @@
 """`scope export`: recorded rows as files, or as a trace for Perfetto."""
 
 import argparse
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from scope_cli import window
+
+if TYPE_CHECKING:
+    from scope_cli.client import Client
 
 FORMATS = ("ndjson", "csv", "arrow", "parquet")
 
@@ -47,6 +51,7 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the files. One whose rows could not all be read is left out."""
+    from scope_cli.client import Client
     from scope_cli.errors import UsageError
     from scope_cli.saved import save
 
@@ -55,13 +60,20 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.perfetto:
         if any(rows.values()) or arguments.format:
             raise UsageError("--perfetto draws whole rows; leave out --where, --container, --columns and --format")
-        save(arguments.perfetto, "trace", **query, streams=",".join(streams))
+        client = Client()
+        save(arguments.perfetto, lambda file: client.get_trace(file, **query, streams=",".join(streams)))
         return
     if not streams:
         raise UsageError("name a stream; `scope probes` lists them")
     output: Path = arguments.output
     by_ending = output.suffix.removeprefix(".")
     form = arguments.format or (by_ending if by_ending in FORMATS else "ndjson")
+    client = Client()
     for stream in streams:
         path = output.with_suffix(f".{stream}{output.suffix}") if len(streams) > 1 else output
-        save(path, "export", stream, **query, **rows, format=form)
+        asked = {**query, **rows, "format": form}
+        save(path, partial(_exported, client, stream, asked))
+
+
+def _exported(client: "Client", stream: str, asked: dict[str, Any], file: BinaryIO) -> str:
+    return client.export_events(file, stream, **asked)

@@ -37,10 +37,12 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the file; an old one stays if the server has no answer."""
+    from scope_cli.client import Client
     from scope_cli.saved import save
 
     output: Path = arguments.output
     form = arguments.format or next((one for ending, one in FORMATS.items() if output.name.endswith(ending)), "svg")
     how = {"column": arguments.column, "by": arguments.by, "format": form, "of": arguments.of}
     query = {**window.asked(arguments), **how}
-    save(output, "flamegraph", arguments.stream, **query)
+    client = Client()
+    save(output, lambda file: client.get_flamegraph(file, arguments.stream, **query))

@@ -115,10 +115,10 @@ def _begun(client: "Client") -> "FirstLogin | None":
     """Starts the default tasks, unless they continue from the last run, and makes the first account."""
     from scope_cli.accounts import first_login
 
-    recording = {task["probe"] for task in client.get("tasks", state="active")["tasks"]}
+    recording = {task["probe"] for task in client.get_tasks(state="active")["tasks"]}
     for task in DEFAULT_TASKS:
         if task["probe"] not in recording:
-            client.post("tasks", body=task)
+            client.start_task(task)
     return first_login(client)
 
 

@@ -122,7 +122,7 @@ class Stack:
             return self._child("agentd", arguments)
         while True:
             try:
-                token = self.client(ANSWER_S).post("join-tokens")["token"]
+                token = self.client(ANSWER_S).make_join_token({})["token"]
                 return self._child("agentd", ["--join", self._addresses["enrol"], *arguments], {JOIN_TOKEN: token})
             except ServerUnreachable:  # its database is not ready yet
                 self._check()

@@ -72,7 +72,7 @@ class _Window(NamedTuple):
 
 @ROUTES.get(f"{PREFIX}/trace", Role.VIEWER, lags=always)
 async def get_trace(call: Call, query: TraceQuery) -> Trace:
-    """The timelines of streams, for https://ui.perfetto.dev: each machine has its own processes and CPUs, on one clock.
+    """The timelines of streams, for https://ui.perfetto.dev: processes and CPUs of each machine, on one clock.
 
     Losses and annotations are slices on tracks of their own; the newest 10,000 annotations are drawn.
     """
