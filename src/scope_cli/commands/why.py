@@ -46,6 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.printable import print_json, print_line, print_remark
     from scope_cli.window import print_losses
 
+    if arguments.stream and arguments.stream.isdecimal():
+        raise UsageError(f"{arguments.stream} is no stream; of a process: scope why --pid {arguments.stream}")
     client = Client()
     names = ("stream", "where", "pid", "start", "since", "until")
     found = client.get_why(machine=arguments.node, **{name: getattr(arguments, name) for name in names})

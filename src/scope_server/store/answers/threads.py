@@ -29,20 +29,24 @@ class Source:
     Attributes:
         name: the column with a thread's name.
         times: columns of ns.
+        told: those that together are the time that a row tells of.
         lanes: makes lanes of its rows.
     """
 
     stream: str
     name: str
     times: tuple[str, ...]
+    told: tuple[str, ...]
     lanes: Callable[[pa.Table, Sequence[int]], list[Lane]]
 
 
-SWITCHES = Source("switch", "comm", ("on_cpu_ns", "run_queue_ns", "off_cpu_ns"), lanes.of_switches)
+_OF_SWITCHES = ("on_cpu_ns", "run_queue_ns", "off_cpu_ns")
+SWITCHES = Source("switch", "comm", _OF_SWITCHES, _OF_SWITCHES, lanes.of_switches)
 INTERVALS = Source(
     "why_summary",
     "thread_comm",
     ("interval_ns", "on_cpu_ns", "run_queue_ns", "blocked_ns"),
+    ("interval_ns",),
     lanes.of_summaries,
 )
 
@@ -52,9 +56,11 @@ class Threads:
     """What was recorded of a process's threads.
 
     Attributes:
-        since: where the lanes begin: later than asked for if there are too many rows.
+        since, until: between which the lanes are. Of a window that rows tell little of, it is that part; and the
+            newest part, if there are too many rows.
         lanes: empty: nothing was source.
         interval_ns: times are exact to this; 0: to the nanosecond.
+        complete: it is all that was recorded in the window.
     """
 
     source: Source
@@ -62,6 +68,7 @@ class Threads:
     until: datetime
     lanes: list[Lane]
     interval_ns: int
+    complete: bool
 
     @property
     def step_ns(self) -> int:
@@ -87,8 +94,7 @@ async def threads(database: Database, rows: Selection, source: Source, steps: in
             break
         # The newest part, of which all rows are read; a little less than that, as rows are not spread evenly.
         since = until - (until - since) * min(0.5, 0.8 * MOST_ROWS / max(1, found.estimate))
-    edges = _edges(since, until, steps)
-    return await asyncio.to_thread(_threads, found.rows, texts, source, (since, until), edges)
+    return await asyncio.to_thread(_threads, found, texts, source, (since, until), steps)
 
 
 async def exact(database: Database, rows: Selection, begin_ns: int, end_ns: int) -> list[Lane] | None:
@@ -114,11 +120,25 @@ async def _read(database: Database, rows: Selection, source: Source) -> tuple[Sa
 
 
 def _threads(
-    rows: pa.Table, texts: dict[int, str], source: Source, window: tuple[datetime, datetime], edges: list[int]
+    found: Sample, texts: dict[int, str], source: Source, window: tuple[datetime, datetime], steps: int
 ) -> Threads:
-    taken = _as_taken(rows, texts, source)
+    taken = _as_taken(found.rows, texts, source)
+    since, until = _told(taken, source, window)
     interval_ns = pc.max(taken["interval_ns"]).as_py() or 0 if "interval_ns" in source.times else 0
-    return Threads(source, *window, source.lanes(taken, edges), interval_ns)
+    made = source.lanes(taken, _edges(since, until, steps))
+    return Threads(source, since, until, made, interval_ns, found.whole)
+
+
+def _told(taken: pa.Table, source: Source, window: tuple[datetime, datetime]) -> tuple[datetime, datetime]:
+    """The part of the window that rows tell of, if that is less than half of it: a process may have lived shortly."""
+    since, until = window
+    if not len(taken):
+        return window
+    ends = taken["at_ns"].to_numpy()
+    lasted = sum(taken[name].fill_null(0).to_numpy().astype("int64") for name in source.told)
+    first, last = (_EPOCH + timedelta(microseconds=int(ns) // 1000) for ns in ((ends - lasted).min(), ends.max()))
+    begin, end = max(since, first), min(until, last + timedelta(microseconds=1))
+    return (begin, end) if timedelta() < end - begin < (until - since) / 2 else window
 
 
 def _as_taken(rows: pa.Table, texts: dict[int, str], source: Source) -> pa.Table:

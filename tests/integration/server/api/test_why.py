@@ -333,7 +333,9 @@ async def test_threads_over_time(line: Line, start_server: StartServer) -> None:
     assert (found["stream"], found["interval_ns"], found["step_ns"]) == ("why_summary", second, second // 2)
     (lane,) = exact["lanes"]
     assert (lane["tid"], lane["name"]) == (7, "t7")
-    assert lane["on_cpu_ns"] == [100 * MS, 200 * MS, 0, 0]
-    assert lane["run_queue_ns"] == [100 * MS, 0, 0, 0]
+    # The rows tell of 0.4 s of the window's 2 s, to a microsecond: only these are drawn.
+    assert exact["step_ns"] // MS == 100
+    assert lane["on_cpu_ns"] == pytest.approx([0, 100 * MS, 100 * MS, 100 * MS], abs=2000)
+    assert lane["run_queue_ns"] == pytest.approx([100 * MS, 0, 0, 0], abs=2000)
     assert (exact["stream"], exact["interval_ns"], exact["complete"]) == ("switch", 0, True)
     assert (nothing["lanes"], nothing["stream"], nothing["not_recorded"][0]["probe"]) == ([], None, "why")

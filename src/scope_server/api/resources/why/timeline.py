@@ -30,14 +30,17 @@ class WhyTimeline(Recorded):
     machine_id: str
     pid: int
     start_ns: int
-    since: datetime = Field(description="where the first step begins; later than asked for if there are too many rows")
-    until: datetime
+    since: datetime = Field(
+        description="where the first step begins; later than asked for if nothing was recorded before, or if there are "
+        "too many rows"
+    )
+    until: datetime = Field(description="where the last one ends; sooner than asked for if nothing was recorded after")
     step_ns: int = Field(description="the length of a step")
     stream: str | None = Field(description="that tells; null: nothing was recorded")
     interval_ns: int = Field(description="within such intervals, times are spread evenly; 0: they are exact")
     lanes: list[Lane] = Field(description="those that were on a CPU, or waited for one, longest first")
     lanes_hidden: int = Field(description="further threads")
-    complete: bool = Field(description="it is the whole window")
+    complete: bool = Field(description="it is all that was recorded in the window")
     not_recorded: list[Missing]
 
 
@@ -67,6 +70,6 @@ async def timeline(call: Call, process: Process, since: datetime, until: datetim
             for lane in found.lanes[:_SHOWN]
         ],
         lanes_hidden=max(0, len(found.lanes) - _SHOWN),
-        complete=found.since == since,
+        complete=found.complete,
         not_recorded=[] if found.lanes else [missing_stream(call, INTERVALS.stream, process.pid)],
     )
