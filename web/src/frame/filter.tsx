@@ -1,6 +1,5 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 
 import { streams } from "../api/catalogue";
 import { comparable, type Compared, measured, type Stream } from "../api/columns";
@@ -11,7 +10,6 @@ import { isWhole, read } from "../parts/grammar";
 import { useAddress } from "../parts/search";
 import { readSelection, type Selection } from "../parts/times";
 import { useRefusal } from "./refusal";
-import { useValues } from "./values";
 
 /** The filter of all screens, over the columns of what this one shows. */
 export function BarFilter() {
@@ -20,13 +18,11 @@ export function BarFilter() {
   const shown = new Set(useAllCards().map((card) => card.stream));
   const offered = known.filter((stream) => shown.has(stream.name));
   const among = offered.length ? offered : known;
-  const [asked, ask] = useState<Compared>();
   return (
     <FilterBar
       columns={columnsOf(among)}
       value={search.where ?? ""}
-      values={useValues(asked, among)}
-      onValueOf={ask}
+      among={among}
       problem={useRefusal()}
       onChange={(where) => change({ where: where || undefined })}
     />

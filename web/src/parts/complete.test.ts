@@ -20,8 +20,9 @@ describe("completion follows the filter grammar", () => {
     for (const one of not) expect(found).not.toContain(one);
   });
 
-  it("tells of which column a value comes next", () => {
-    expect(complete("comm = ", 7, columns, () => []).of?.name).toBe("comm");
+  it("tells of which column a value comes next, and what is written of it", () => {
+    const of = (text: string) => complete(text, text.length, columns, () => []).of;
+    expect([of("comm = ")?.column.name, of("comm in ('a', 'it''")?.written]).toEqual(["comm", "it'"]);
     expect(complete("comm ", 5, columns, () => []).of).toBeUndefined();
   });
 });

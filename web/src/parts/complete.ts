@@ -11,15 +11,16 @@ export interface Completion {
   /** Where the word that is being written begins. */
   from: number;
   options: Option[];
-  /** The column whose value comes next. */
-  of?: Compared;
+  /** The column whose value comes next, and what is written of the value. */
+  of?: { column: Compared; written: string };
 }
 
 const MOST = 30;
 const COMPARE = ["=", "!="];
 const ORDER = ["<", "<=", ">", ">="];
 const MATCH = ["~", "!~"];
-const REST = ["in", "not in", "is null", "is not null"];
+const ONE_OF = ["in", "not in"];
+const NULLS = ["is null", "is not null"];
 const MEANINGS: Record<string, string> = {
   "~": "matches, with * and ?",
   "!~": "does not match",
@@ -38,22 +39,25 @@ export function complete(text: string, cursor: number, columns: Compared[], valu
   const { expects, column: name, depth, wrong } = read(text.slice(0, from));
   if (wrong !== undefined) return { from, options: [] };
   const column = name === undefined ? undefined : meant(name, columns);
-  const of = expects === "value" || expects === "item" ? column : undefined;
-  const all = of ? valuesOf(of, word, values) : offered(expects, columns, column, depth);
   const begins = (option: string) => option.toLowerCase().startsWith(word.toLowerCase());
-  const options = all.filter((one) => one.text !== word && (begins(one.text) || begins(one.text.replace(/^'/, ""))));
-  return { from, options: options.slice(0, MOST), of };
+  if ((expects === "value" || expects === "item") && column) {
+    const options = valuesOf(column, word, values(column)).filter((text) => text !== word).map((text) => ({ text, meaning: "" }));
+    return { from, options: options.slice(0, MOST), of: { column, written: bare(word) } };
+  }
+  const options = offered(expects, columns, column, depth).filter(({ text }) => text !== word && begins(text));
+  return { from, options: options.slice(0, MOST) };
 }
 
 function offered(expects: Expects, columns: Compared[], column: Compared | undefined, depth: number): Option[] {
   const words = (...all: string[]) => all.map((text) => ({ text, meaning: MEANINGS[text] ?? "" }));
   switch (expects) {
     case "term":
-      return [...columns.map(({ name, meaning }) => ({ text: name, meaning })), ...words("not")];
+      return [...columns.map(({ name, meaning }) => ({ text: name, meaning })), ...words("not", "(")];
     case "operator": {
       const kind = column && kindOf(column);
-      const own = kind === "text" ? MATCH : kind === "truth" || kind === "list" ? [] : kind ? ORDER : [...ORDER, ...MATCH];
-      return words(...COMPARE, ...own, ...REST);
+      if (kind === "list") return words(...NULLS);
+      const own = kind === "text" ? MATCH : kind === "truth" ? [] : kind ? ORDER : [...ORDER, ...MATCH];
+      return words(...COMPARE, ...own, ...ONE_OF, ...NULLS);
     }
     case "in":
       return words("in");
@@ -72,19 +76,34 @@ function offered(expects: Expects, columns: Compared[], column: Compared | undef
   }
 }
 
-/** Values of a column; after a number, its units. */
-function valuesOf(column: Compared, word: string, values: (column: Compared) => string[]): Option[] {
-  const number = /^-?\d+(\.\d+)?/.exec(word)?.[0];
-  const units = number === undefined ? [] : (UNITS[column.unit] ?? []).map((unit) => number + unit);
+/** Values of a column that a word may become: texts that contain it, names and units of numbers that begin with it. */
+function valuesOf(column: Compared, word: string, values: string[]): string[] {
+  const written = bare(word).toLowerCase();
+  if (kindOf(column) === "text") {
+    const quote = word.startsWith('"') ? '"' : "'";
+    return values.filter((value) => value.toLowerCase().includes(written)).map((value) => quoted(value, quote));
+  }
+  const begins = (text: string) => text.toLowerCase().startsWith(written);
   const truths = kindOf(column) === "truth" ? ["true", "false"] : [];
-  const seen = values(column).map((value) => literal(value, column));
-  return [...truths, ...(column.names ?? []), ...seen, ...units].map((text) => ({ text, meaning: "" }));
+  const names = (column.names ?? []).filter((name) => begins(name) || begins(name.replace(/^-/, "")));
+  const number = /^[+-]?\d+(\.\d*)?/.exec(word)?.[0];
+  const units = number === undefined ? [] : (UNITS[column.unit] ?? []).map((unit) => number + unit);
+  return [...names, ...[...truths, ...units].filter(begins)];
+}
+
+/** What is written of a text, without its quotes. */
+function bare(word: string): string {
+  const [quote] = word;
+  return quote === "'" || quote === '"' ? word.slice(1).replaceAll(quote + quote, quote) : word;
+}
+
+function quoted(value: string, quote = "'"): string {
+  return quote + value.replaceAll(quote, quote + quote) + quote;
 }
 
 /** A value as the grammar takes it. */
 export function literal(value: unknown, column: Pick<Column, "type">): string {
-  if (column.type.startsWith("dictionary") || column.type === "string") return `'${String(value).replaceAll("'", "''")}'`;
-  return String(value);
+  return kindOf(column) === "text" ? quoted(String(value)) : String(value);
 }
 
 /** A filter for rows that meet both of these, as far as they are given. */

@@ -3,8 +3,9 @@ import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { flushSync } from "react-dom";
 
 import type { Compared } from "../api/columns";
-import { complete } from "./complete";
+import { complete, type Completion } from "./complete";
 import "./filterbar.css";
+import { useValues } from "./values";
 
 interface Props {
   /** What it filters; none: the rows of the page. */
@@ -12,16 +13,14 @@ interface Props {
   columns: Compared[];
   value: string;
   onChange: (where: string) => void;
-  /** Values of the column that is asked for. */
-  values?: string[];
-  /** Called with the column whose value comes next. */
-  onValueOf?: (column: Compared | undefined) => void;
+  /** The streams whose values are offered. */
+  among: { name: string; columns: { name: string }[] }[];
   /** What the server says of the filter. */
   problem?: string;
 }
 
 /** A filter, with what may come next below it. Enter applies it. */
-export function FilterBar({ label, columns, value, onChange, values = [], onValueOf, problem }: Props) {
+export function FilterBar({ label, columns, value, onChange, among, problem }: Props) {
   const { t } = useLingui();
   const [text, setText] = useState(value);
   const [cursor, setCursor] = useState<number>();
@@ -30,8 +29,8 @@ export function FilterBar({ label, columns, value, onChange, values = [], onValu
   const id = useId();
   useEffect(() => setText(value), [value]);
 
-  const { from, options, of } = cursor === undefined ? { from: 0, options: [] } : complete(text, cursor, columns, () => values);
-  useEffect(() => onValueOf?.(of), [of, onValueOf]);
+  const completed = (values: string[]): Completion => (cursor === undefined ? { from: 0, options: [] } : complete(text, cursor, columns, () => values));
+  const { from, options } = completed(useValues(completed([]).of, among));
   const take = (option: string) => {
     const at = cursor ?? text.length;
     const before = `${text.slice(0, from)}${option} `;

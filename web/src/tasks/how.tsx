@@ -19,6 +19,7 @@ interface Props {
 /** A probe's options, and which of its rows are recorded. */
 export function How({ probe, options, where, onOptions, onWhere, problem }: Props) {
   const { t } = useLingui();
+  const recorded = recordedWith(probe, options);
   return (
     <>
       <Options probe={probe} values={options} onChange={onOptions} problem={problem} />
@@ -26,16 +27,20 @@ export function How({ probe, options, where, onOptions, onWhere, problem }: Prop
         <span className="soft">
           <Trans>Only rows that meet a filter; empty: all</Trans>
         </span>
-        <FilterBar label={t`Only rows that meet a filter; empty: all`} columns={columnsOf(probe, options)} value={where} problem={problem?.of("where") || problem?.of("parts/0/where")} onChange={onWhere} />
+        <FilterBar label={t`Only rows that meet a filter; empty: all`} columns={columnsOf(recorded)} among={recorded} value={where} problem={problem?.of("where") || problem?.of("parts/0/where")} onChange={onWhere} />
       </div>
     </>
   );
 }
 
-/** The columns of the streams that are recorded with these options, each once. */
-function columnsOf(probe: Probe, options: Record<string, Value>): Compared[] {
+/** The streams that are recorded with these options. */
+function recordedWith(probe: Probe, options: Record<string, Value>): Probe["streams"] {
   const mode = options.mode ?? probe.options.properties.mode?.default;
-  const recorded = probe.streams.filter((one) => !mode || one.mode === mode);
-  const found = new Map(recorded.flatMap((one) => one.columns).map((column) => [column.name, column]));
+  return probe.streams.filter((one) => !mode || one.mode === mode);
+}
+
+/** The columns of streams, each once. */
+function columnsOf(streams: Probe["streams"]): Compared[] {
+  const found = new Map(streams.flatMap((one) => one.columns).map((column) => [column.name, column]));
   return [...found.values()].filter((column) => kindOf(column) !== "list");
 }
