@@ -72,7 +72,7 @@ async def test_ten_thousand_idle_connections(start_server: StartServer) -> None:
             kept, grown = _files() - files - IDLE, _memory_bytes() - memory
             print(f"{kept} descriptors, {grown / IDLE / 1024:.1f} KiB a connection, at both ends")
             assert 0 < kept <= MOST_CONNECTIONS + 50  # pools of the database and of the test's client grow, too
-            assert grown < 100 << 20  # it would be 200 MiB if all were kept
+            assert grown < 50 << 20  # 20 MiB were measured; 80 if all were kept
         async with asyncio.timeout(PATIENCE_S):
             while _files() > files + 50:
                 await asyncio.sleep(0.1)
