@@ -64,7 +64,7 @@ static __always_inline bool scope_name_passes(const char *name)
 /* The address of the executable's inode. */
 static __always_inline __u64 scope_exe_of(struct task_struct *task)
 {
-	return (__u64)BPF_CORE_READ(task, mm, exe_file, f_inode);
+	return (__u64)task->mm->exe_file->f_inode; /* 0 for threads of the kernel, which have no mm */
 }
 
 /* The parts of the filter whose result may change from one event of a task to the next. */

@@ -34,7 +34,7 @@ static __always_inline void emit_connection(struct sock *sk, struct tcp_sock *tc
 	event->retransmitted_bytes = more[COUNTER_RETRANSMITTED_BYTES];
 	event->srtt_ns = smoothed_rtt_ns(tcp);
 	event->min_rtt_ns = least_rtt_ns(tcp);
-	fill_ends(&event->ends, sk);
+	load_ends(&event->ends, sk, tcp);
 	event->sent_segments = more[COUNTER_SENT_SEGMENTS];
 	event->received_segments = more[COUNTER_RECEIVED_SEGMENTS];
 	event->retransmits = more[COUNTER_RETRANSMITS];
@@ -57,13 +57,13 @@ static __always_inline void emit_connection(struct sock *sk, struct tcp_sock *tc
 	scope_submit(event, stream_connection, sizeof(*event));
 }
 
-static __always_inline void fill_key(struct connection_summary_key *key, struct sock *sk,
+static __always_inline void fill_key(struct connection_summary_key *key, struct sock *sk, struct tcp_sock *tcp,
 				     const struct net_connection *connection)
 {
 	const struct scope_identity *whose = &connection->owner.whose;
 	struct net_ends ends;
 
-	fill_ends(&ends, sk);
+	load_ends(&ends, sk, tcp);
 	if (connection->owner.state == SCOPE_OWNER_KNOWN) {
 		key->process.start_ns = whose->start_ns;
 		key->process.cgroup_id = whose->cgroup_id;
@@ -84,7 +84,7 @@ static __always_inline void summarize_connection(struct sock *sk, struct tcp_soc
 	struct connection_summary_key key = {};
 	struct connection_summary_value *value;
 
-	fill_key(&key, sk, connection);
+	fill_key(&key, sk, tcp, connection);
 	value = connection_summary_slot(&key);
 	if (!value)
 		return;
