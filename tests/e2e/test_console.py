@@ -255,6 +255,7 @@ def test_filter_and_selection_are_kept_on_every_screen(
     assert "Not filtered: Processes." in told["/processes"]
     assert "Nothing on this screen is filtered" in told["/nodes"]
     assert (found["left"]["where"], found["left"]["brushed"], found["told"]) == (None, None, 0)
+    assert found["groups"] == 40  # all, of which 20 are shown at first
 
 
 def test_a_page_that_is_loaded_again_shows_the_same(

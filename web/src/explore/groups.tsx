@@ -1,5 +1,5 @@
 import { Trans, useLingui } from "@lingui/react/macro";
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 
 import { kindOf, ordered, type Stream } from "../api/columns";
 import { filterOf } from "../parts/grammar";
@@ -14,12 +14,14 @@ import { Empty, Partial, Shown } from "../parts/states";
 import { readSelection, seconds, step, timesOf } from "../parts/times";
 
 const LINES = 8;
+const [FIRST, MORE] = [20, 99]; // groups: one more is asked for, and the API answers at most 100
 const MOST = 60; // columns that are offered to group by
 
 /** The groups with the most, as a table and as lines. */
 export function Groups({ stream }: { stream: Stream }) {
   const { t } = useLingui();
   const [search, change] = useAddress();
+  const [top, setTop] = useState(FIRST);
   const measure = stream.columns.find((one) => one.name === stream.rollup.measured);
   const unit = measure?.unit ?? "";
   const keys = ordered(stream).filter((one) => kindOf(one) !== "list" && !one.stack).map((one) => one.name).slice(0, MOST);
@@ -27,7 +29,7 @@ export function Groups({ stream }: { stream: Stream }) {
   const cells = ["count", ...(stream.failed ? ["failed"] : []), ...(measure ? ["sum", "p50", "p99"].map((one) => `${one}(${measure.name})`) : [])];
   const order = cells.find((one) => one === search.column) ?? (measure ? `sum(${measure.name})` : "count");
   const asks = [order, ...cells.filter((one) => one !== order)];
-  const totals = useTotals({ stream: stream.name, by, cells: asks, top: 20, series: true, whole: false });
+  const totals = useTotals({ stream: stream.name, by, cells: asks, top: top + 1, series: true, whole: false });
   const marks = useMarks(stream.name);
   const shown = readSelection(search.brushed) ?? timesOf(search);
   const every = seconds(step(shown)) ?? 60;
@@ -85,6 +87,7 @@ export function Groups({ stream }: { stream: Stream }) {
                 since={since.getTime() / 1000}
                 until={until.getTime() / 1000}
               />
+              {found.groups.length > LINES && <p className="soft">{t`The lines are those of the first ${LINES} groups.`}</p>}
               <div className="scroll">
                 <table className="plain groups">
                   <thead>
@@ -100,7 +103,7 @@ export function Groups({ stream }: { stream: Stream }) {
                     </tr>
                   </thead>
                   <tbody>
-                    {found.groups.map((group) => (
+                    {found.groups.slice(0, top).map((group) => (
                       <tr key={nameOf(group)}>
                         {by.map((key) => {
                           const of = stream.columns.find((one) => one.name === key);
@@ -122,6 +125,14 @@ export function Groups({ stream }: { stream: Stream }) {
                   </tbody>
                 </table>
               </div>
+              {found.groups.length > top &&
+                (top < MORE ? (
+                  <button type="button" className="quiet soft" onClick={() => setTop(MORE)}>
+                    {t`More groups are hidden: show up to ${MORE}`}
+                  </button>
+                ) : (
+                  <p className="soft">{t`More groups are hidden; a filter narrows them`}</p>
+                ))}
             </>
           )
         }

@@ -38,7 +38,8 @@ export function Memory() {
                 </Partial>
               )}
               <Table
-                rows={held.slice(0, SHOWN)}
+                rows={held}
+                first={SHOWN}
                 keyOf={(_, number) => number}
                 fields={[
                   { name: t`Program`, show: ({ key }) => <>{cell(key.comm)} <span className="soft">{cell(key.pid)}</span></> },
@@ -53,7 +54,6 @@ export function Memory() {
                 ]}
               />
               <p className="row">
-                {held.length > SHOWN && <span className="soft">{t`${held.length - SHOWN} hidden`}</span>}
                 <Link to="/flames/$stream" params={{ stream: "cuda_live" }} search={(before) => ({ ...before, brushed: undefined, view: undefined })}>
                   <Trans>As a flame graph</Trans>
                 </Link>

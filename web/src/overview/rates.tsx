@@ -26,11 +26,13 @@ export function Rates() {
   const [search, change] = useAddress();
   const tasks = useQuery(activeTasks).data;
   const marks = useMarks();
-  const recorded = useMemo(() => {
+  const streams = useMemo(() => {
     const books = (tasks ?? []).flatMap((task) => task.streams);
     const largest = books.filter((one) => one.stored > 0).sort((one, other) => other.stored - one.stored);
-    return [...new Set(largest.map((one) => one.stream))].slice(0, MOST);
+    return [...new Set(largest.map((one) => one.stream))];
   }, [tasks]);
+  const recorded = streams.slice(0, MOST);
+  const hidden = streams.length - recorded.length;
   const answers = useAllTotals(recorded, { series: true });
   const groups = answers.map((answer) => answer.data?.groups[0]);
   const known = answers.map((answer) => answer.dataUpdatedAt).join() + recorded.join();
@@ -67,6 +69,11 @@ export function Rates() {
           until={until.getTime() / 1000}
           onBrush={(begin, end) => change({ since: new Date(begin * 1000).toISOString(), until: new Date(end * 1000).toISOString() })}
         />
+      )}
+      {hidden > 0 && (
+        <Link to="/explore" className="soft">
+          <Trans>{hidden} hidden: all streams</Trans>
+        </Link>
       )}
     </section>
   );

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { processes } from "../nodes/processes.api";
+import { Cut } from "../parts/cut";
 import { share, visible } from "../parts/format";
 
 export interface Target {
@@ -31,7 +32,6 @@ export function Picker({ machine, target, onChange }: Props) {
   const running = machine === "" ? [] : (listed ?? []); // not the ones of the machine before
   const words = find.toLowerCase().split(/\s+/);
   const found = running.filter((one) => words.every((word) => `${one.pid} ${one.comm}`.toLowerCase().includes(word)));
-  const hidden = found.length - SHOWN;
   const names: Record<(typeof TEXTS)[number], string> = {
     comm: t`Name of threads`,
     exe: t`Path of the executable`,
@@ -46,18 +46,21 @@ export function Picker({ machine, target, onChange }: Props) {
           <input id="process" type="search" placeholder={t`name or pid`} value={find} onChange={(event) => setFind(event.target.value)} />
         </div>
       )}
-      <ul className="choices picker" aria-label={t`Processes`} hidden={found.length === 0}>
-        {found.slice(0, SHOWN).map((one) => (
-          <li key={one.pid}>
-            <button type="button" className="quiet" aria-pressed={target.pid === one.pid} onClick={() => onChange(target.pid === one.pid ? {} : { pid: one.pid })}>
-              <span className="number">{one.pid}</span>
-              <span className="clip">{visible(one.comm)}</span>
-              <span className="number soft">{share(one.onCpu)}</span>
-            </button>
-          </li>
-        ))}
-        {hidden > 0 && <li className="soft">{t`${hidden} hidden`}</li>}
-      </ul>
+      <Cut all={found} first={SHOWN}>
+        {(shown) => (
+          <ul className="choices picker" aria-label={t`Processes`} hidden={shown.length === 0}>
+            {shown.map((one) => (
+              <li key={one.pid}>
+                <button type="button" className="quiet" aria-pressed={target.pid === one.pid} onClick={() => onChange(target.pid === one.pid ? {} : { pid: one.pid })}>
+                  <span className="number">{one.pid}</span>
+                  <span className="clip">{visible(one.comm)}</span>
+                  <span className="number soft">{share(one.onCpu)}</span>
+                </button>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Cut>
       <details open={machine === "" || TEXTS.some((name) => target[name])}>
         <summary>
           <Trans>By name, path, cgroup or container</Trans>

@@ -36,9 +36,9 @@ export function Annotations() {
               <Trans>None in this window</Trans>
             </p>
           ) : (
-            <>
               <Table
-                rows={all.slice(0, SHOWN)}
+                rows={all}
+                first={SHOWN}
                 keyOf={(one) => one.id}
                 fields={[
                   { name: t`When`, show: (one) => moment(one.time) },
@@ -54,8 +54,6 @@ export function Annotations() {
                   },
                 ]}
               />
-              {all.length > SHOWN && <p className="soft">{t`${all.length - SHOWN} hidden`}</p>}
-            </>
           )
         }
       </Shown>

@@ -25,9 +25,9 @@ export function Certificates() {
       {revoke.error && <Failed error={revoke.error} />}
       <Shown of={found} height={160}>
         {(all) => (
-          <>
             <Table
-              rows={all.slice(0, SHOWN)}
+              rows={all}
+              first={SHOWN}
               keyOf={(one) => one.serial}
               fields={[
                 { name: t`Of`, show: (one) => one.kind },
@@ -46,8 +46,6 @@ export function Certificates() {
                 },
               ]}
             />
-            {all.length > SHOWN && <p className="soft">{t`${all.length - SHOWN} hidden`}</p>}
-          </>
         )}
       </Shown>
     </section>
