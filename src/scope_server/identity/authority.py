@@ -55,6 +55,7 @@ class Authority:
                 with _alone(directory):
                     if not (directory / ROOT_FILE).exists():
                         Root.make().write(directory / ROOT_FILE)
+                    self._unite()
                     self.reread()
                     self._show_certificate()
             else:
@@ -144,6 +145,14 @@ class Authority:
         following, replaced = self._read_next(), self._read_replaced()
         self._root, self._next = root, following
         self.replaced, self.vouched = tuple(replaced[::2]), tuple(replaced[1::2])
+
+    def _unite(self) -> None:
+        """Earlier releases kept the certificate of a root in a file of its own: it goes into the file with the key."""
+        for name in (ROOT_FILE, _NEXT_FILE):
+            file = self._directory / name
+            certificate = file.with_name(name.replace(ROOT_FILE, CERTIFICATE_FILE))
+            if file.exists() and certificate.exists() and b"BEGIN CERTIFICATE" not in read_private(file):
+                Root.read(certificate, file).write(file)
 
     def _show_certificate(self) -> None:
         """Keeps the certificate of the root also as a file without a key, for those who only want to know the servers:

@@ -31,12 +31,26 @@ def test_it_is_made_once(tmp_path: Path) -> None:
     assert (folder / "key.pem").stat().st_mode & 0o777 == 0o600
 
 
+def test_roots_of_an_earlier_release(tmp_path: Path) -> None:
+    """They had the certificate beside the file with the key; a server that is upgraded goes on with them."""
+    folder = tmp_path / "authority"
+    authority = Authority(folder)
+    authority.begin_rotation()
+    for name in ("", "next-"):
+        key, begin, certificate = (folder / f"{name}key.pem").read_text().partition("-----BEGIN CERTIFICATE")
+        (folder / f"{name}key.pem").write_text(key)
+        (folder / f"{name}certificate.pem").write_text(begin + certificate)
+    assert Authority(folder).trusted == authority.trusted
+    assert Authority(folder).trusted == authority.trusted
+
+
 def test_a_root_that_cannot_be_used(tmp_path: Path) -> None:
     """It is told before anything listens."""
     folder, other = tmp_path / "authority", tmp_path / "other"
     own, foreign = ((each, Authority(each))[0] / "key.pem" for each in (folder, other))
     key, _, _ = own.read_text().partition("-----BEGIN CERTIFICATE")
     _, _, certificate = foreign.read_text().partition("-----BEGIN CERTIFICATE")
+    (folder / "certificate.pem").unlink()
     for content, told in (
         (f"{key}-----BEGIN CERTIFICATE{certificate}", "of another key"),
         (key, "has no certificate"),
