@@ -191,10 +191,8 @@ def test_without_a_login_the_api_is_closed(up: Up) -> None:
 
 
 def test_the_api_describes_itself(up: Up) -> None:
-    """The OpenAPI document is valid and has the paths of tasks and streams."""
-    openapi = pytest.importorskip("openapi_spec_validator")
+    """The OpenAPI document has the paths of tasks and streams; a unit test validates it."""
     document = up.client.get("openapi.json")
-    openapi.validate(document)
     assert {f"/api/v1/{path}" for path in ("tasks", "events/syscall", "events/exec", "events/file_summary")} <= set(
         document["paths"]
     )

@@ -11,7 +11,7 @@ const columns = cases.columns.map((one) => ({ unit: "", meaning: "", ...one }));
 const values: Record<string, string[]> = cases.values;
 
 describe("completion follows the filter grammar", () => {
-  it.each(cases.completions)("$before$word", ({ before, word, offers, not = [] }) => {
+  it.each(cases.completions)("$before · $word", ({ before, word, offers, not = [] }) => {
     const text = before + word;
     const { options, from } = complete(text, text.length, columns, ({ name }) => values[name] ?? []);
     const found = options.map((one) => one.text);
