@@ -24,6 +24,9 @@ MOST_STACKS = 50_000  # distinct ones, the heaviest; the rest is one frame
 COUNT = "count"
 SETTINGS = "SET LOCAL jit = off; SET LOCAL work_mem = '64MB'"  # compiling takes longer than these queries
 
+# The planner expects a handful of rows from a block's arrays, and would sort them all to group them.
+_HASHED = "SET LOCAL enable_sort = off"
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -133,7 +136,7 @@ async def add_up(connection: Connection, wanted: Selection, how: Drawn) -> Added
     Raises:
         psycopg.Error: the database refused a query.
     """
-    await connection.execute(SETTINGS)
+    await connection.execute(f"{SETTINGS}; {_HASHED}")
     if how.flame.where:
         shown = read_filter(how.flame.where, wanted.table.types)
         wanted = replace(wanted, where=And((wanted.where, shown)) if wanted.where else shown)
