@@ -11,26 +11,31 @@ _TIME_MEANING = "ktime_ns as UTC time"
 
 
 class Meant(Protocol):
-    """A column: what it means, and its unit, such as ns; empty: none."""
+    """A column."""
 
     @property
-    def meaning(self) -> str: ...  # noqa: D102
+    def meaning(self) -> str:
+        """What it means."""
 
     @property
-    def unit(self) -> str: ...  # noqa: D102
+    def unit(self) -> str:
+        """Its unit, such as ns; empty: none."""
 
 
 class Described(Protocol):
     """What rows are of: a stream, or an answer of the API."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str:
+        """Its name."""
 
     @property
-    def meaning(self) -> str: ...  # noqa: D102
+    def meaning(self) -> str:
+        """What a row is."""
 
     @property
-    def by_name(self) -> Mapping[str, Meant]: ...  # noqa: D102
+    def by_name(self) -> Mapping[str, Meant]:
+        """Its columns."""
 
 
 def described(stream: Described, schema: pa.Schema, about: Mapping[str, str]) -> pa.Schema:

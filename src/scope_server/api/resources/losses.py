@@ -64,7 +64,7 @@ class Losses(Recorded, Table):
     losses: list[LossInTime]
     more: bool = Field(description="whether there are older ones in the window")
     unrecorded: list[Unrecorded] = Field(
-        description="with `stream`: when no task recorded it, nor was wanted to; the oldest first"
+        description="with `stream`: when no task recorded it, nor was wanted to; the oldest first, at most `limit`"
     )
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -81,7 +81,13 @@ async def get_losses(call: Call, query: LossesQuery) -> Losses:
         raise UnknownThing(unknown("stream", query.stream, sorted(tables)), parameter="stream")
     task, machines = await of_task(call, query.task, await machines_named(call, query.machine))
     found = await _fetched(
-        call, query.stream, since=since, until=until, machines=machines, task=task, most=query.limit + 1
+        call,
+        None if query.stream is None else [query.stream],
+        since=since,
+        until=until,
+        machines=machines,
+        task=task,
+        most=query.limit + 1,
     )
     unrecorded = []
     if query.stream is not None:
@@ -102,7 +108,7 @@ async def losses_of(call: Call, wanted: Selection) -> list[LossInTime]:
     assert wanted.until
     return await _fetched(
         call,
-        wanted.table.name,
+        [wanted.table.name],
         since=wanted.since,
         until=wanted.until,
         machines=wanted.machines,
@@ -115,8 +121,7 @@ async def losses_among(
     call: Call, streams: Collection[str], machine: int, since: datetime, until: datetime
 ) -> list[LossInTime]:
     """The newest losses of some streams of a machine (by key) in a window."""
-    of_all = await _fetched(call, None, since=since, until=until, machines=[machine], task=None, most=_MOST)
-    return [loss for loss in of_all if loss.stream in streams][:_SHOWN]
+    return await _fetched(call, list(streams), since=since, until=until, machines=[machine], task=None, most=_SHOWN)
 
 
 async def lost_of(call: Call, wanted: Selection) -> list[tuple[str, int | None]]:
@@ -137,7 +142,7 @@ async def lost_of(call: Call, wanted: Selection) -> list[tuple[str, int | None]]
 
 async def _fetched(
     call: Call,
-    stream: str | None,
+    streams: list[str] | None,
     *,
     since: datetime,
     until: datetime,
@@ -145,5 +150,5 @@ async def _fetched(
     task: int | None,
     most: int,
 ) -> list[LossInTime]:
-    about = {"stream": stream, "since": since, "until": until, "machines": machines, "task": task, "most": most}
+    about = {"streams": streams, "since": since, "until": until, "machines": machines, "task": task, "most": most}
     return [LossInTime(**row) for row in await call[DATABASE].fetch("losses", about)]

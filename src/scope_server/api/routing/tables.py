@@ -1,6 +1,7 @@
 """Answers as tables: the same rows as NDJSON, CSV, an Arrow IPC stream or Parquet, if the query asks for it."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +28,7 @@ class TableQuery(Parameters):
     ] = "json"
 
 
-class Table(Answer):
+class Table(Answer, ABC):
     """An answer that has rows.
 
     Attributes:
@@ -36,9 +37,9 @@ class Table(Answer):
 
     ROW: ClassVar[type[BaseModel] | None] = None
 
+    @abstractmethod
     def rows(self) -> Iterable[Mapping[str, Value]]:
         """The rows, each with its columns by name."""
-        raise NotImplementedError
 
     def lost(self) -> Sequence[Lost]:
         """Why and how much is not in them."""

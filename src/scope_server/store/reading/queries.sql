@@ -458,7 +458,7 @@ SELECT * FROM (
     JOIN store.runs r ON r.id = o.run
     JOIN store.tasks t ON t.id = r.task
     JOIN store.machines m ON m.id = t.machine
-    WHERE (%(stream)s::text IS NULL OR o.stream = %(stream)s)
+    WHERE (%(streams)s::text[] IS NULL OR o.stream = ANY(%(streams)s))
       AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
       AND (%(task)s::bigint IS NULL OR t.id = %(task)s)
       AND o.first_time < %(until)s AND o.last_time >= %(since)s
@@ -469,7 +469,7 @@ SELECT * FROM (
     JOIN store.runs r ON r.run_id = g.run_id
     JOIN store.tasks t ON t.id = r.task
     JOIN store.accounts a ON a.run = r.id
-    WHERE (%(stream)s::text IS NULL OR a.stream = %(stream)s)
+    WHERE (%(streams)s::text[] IS NULL OR a.stream = ANY(%(streams)s))
       AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
       AND (%(task)s::bigint IS NULL OR t.id = %(task)s)
       AND g.since < %(until)s AND (g.until IS NULL OR g.until >= %(since)s)

@@ -79,11 +79,16 @@ async def test_from_the_scheduler(line: Line, start_server: StartServer) -> None
 
 
 async def test_what_was_lost_is_told(line: Line, start_server: StartServer) -> None:
-    """Losses of the streams that tell are in the answer, those of others are not."""
+    """Losses of the streams that tell are in the answer, those of others are not, however many they are."""
     await store(line, "sched_summary", [{"tid": 1, "thread_comm": "t1", "on_cpu_ns": MS}])
     run, lost = Run(), {("ring", "ring_full"): 7}
     await line.send(
         run.start(), run.accounts(FIRST, sched_summary=account(7, lost), switch=account(7, lost), exec=account(7, lost))
+    )
+    line.query(
+        "INSERT INTO store.losses (run, stream, place, reason, minute, first_time, last_time, count)"
+        " SELECT run, stream, place, reason || number, minute, first_time, last_time, 1"
+        " FROM store.losses, generate_series(1, 1009) number WHERE stream = 'exec'"
     )
     async with start_server() as server:
         for query in ({"pid": 4711}, {}):
