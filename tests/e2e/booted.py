@@ -1,8 +1,8 @@
 """Boots systemd over this host's files, in namespaces of its own, and runs a Python script as one of its units.
 
-What it writes goes to a tmpfs above the host's files and is gone afterwards. Services cannot see /tmp, /home and /root,
-where checkouts and Pythons often are: this checkout is at /opt/scope there, with a virtual environment that works at
-that place, and its Python is at /opt/python.
+What it writes goes to a tmpfs above the host's files and is gone afterwards. A SCOPE of the host's is hidden. Services
+cannot see /tmp, /home and /root, where checkouts and Pythons often are: this checkout is at /opt/scope there, with a
+virtual environment that works at that place, and its Python is at /opt/python.
 """
 
 import os
@@ -27,7 +27,8 @@ MASKED = (
 BOOT = f"""\
 set -eu
 scratch=$1 script=$2
-mount -t tmpfs tmpfs $scratch && cd $scratch && mkdir up work up2 work2 root
+mount -t tmpfs tmpfs $scratch && cd $scratch && mkdir -p up/var/lib work up2 work2 root
+mknod up/var/lib/scope c 0 0  # the host's is hidden, also if it is made later
 mount -t overlay -o lowerdir=/,upperdir=$scratch/up,workdir=$scratch/work overlay root
 cd root && mkdir -p opt/scope opt/python old test
 mount -t overlay -o lowerdir={CHECKOUT},upperdir=$scratch/up2,workdir=$scratch/work2 overlay opt/scope

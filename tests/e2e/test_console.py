@@ -31,7 +31,13 @@ from scope_catalogue import catalogue
 from scope_cli.errors import CommandError, ServerUnreachable
 
 # Calls that return at once, and now and then one that takes 30 ms.
-WORKLOAD = "import os, time\nwhile True:\n    [os.getppid() for _ in range(50)]\n    time.sleep(0.03)\n"
+WORKLOAD = """\
+import os, time
+while True:
+    [os.getppid() for _ in range(50)]
+    [os.urandom(1 << 16) for _ in range(60)]
+    time.sleep(0.3)
+"""
 SLOWED = Path(__file__).with_name("slowed_llama.py")
 WAITS = Path(__file__).with_name("waits.py")
 CLOCK_TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
@@ -85,7 +91,7 @@ def browser(up: Up) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def workload() -> Iterator[subprocess.Popen[bytes]]:
-    """A program with fast and slow calls."""
+    """A program with calls that are fast, or take some CPU, or are slow."""
     with subprocess.Popen([sys.executable, "-c", WORKLOAD]) as process:
         yield process
         process.kill()
@@ -323,7 +329,7 @@ def test_the_gesture_by_keyboard(up: Up, browser: Browser, workload: subprocess.
     assert up.client.get("tasks", found["task"])["target"] == {"pid": workload.pid}
     differs = "\n".join(found["differs"])
     assert "clock_nanosleep" in differs, differs  # the call that the brushed rows have, and the others lack
-    # The thread was blocked in this call only: the samples in the brushed rows are red.
+    # The thread was blocked in this call only, and computed in others: the samples in the brushed rows are red.
     (blocked,) = (frame for frame in found["graph"] if frame["path"][2:] == ["blocked"])
     assert blocked["inside"] > blocked["outside"], found["graph"]
     assert (found["title"].startswith("SCOPE "), found["sent"]) == (True, [])

@@ -55,7 +55,7 @@ export default async function ({ given, open, tell }) {
   await settled(page);
   await tabTo(".heatmap");
   await press("ArrowRight");
-  await press("Shift+ArrowLeft", 30);
+  await press("Control+Shift+ArrowLeft", 30); // over all of the time
   await press("Shift+ArrowDown", given.down);
   await press("Enter");
   await page.waitForSelector(".difference");
