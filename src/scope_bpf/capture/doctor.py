@@ -1,8 +1,11 @@
 """Checks each probe on this host: starts it as a task would, and says which attach point works and why."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -52,8 +55,8 @@ def examine_all(probes: Iterable[Probe], *, options: bool = False) -> Iterator[F
 
     Yields the findings in the order of the probes, each as soon as it is known.
     """
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        yield from threads.map(partial(examine, options=options), probes)
+    with _small_process() as pid, ThreadPoolExecutor(os.cpu_count()) as threads:
+        yield from threads.map(partial(_examine, pid=pid, options=options), probes)
 
 
 def examine(probe: Probe, *, options: bool = False) -> Finding:
@@ -62,20 +65,39 @@ def examine(probe: Probe, *, options: bool = False) -> Finding:
     Args:
         options: also with each option that loads other programs; this takes as long again for each.
     """
+    with _small_process() as pid:
+        return _examine(probe, pid=pid, options=options)
+
+
+@contextmanager
+def _small_process() -> Iterator[int]:
+    """A process that waits, which the probes are tried on, so that no other one is looked at, or slowed.
+
+    It is a Python, as one probe needs, with little besides. Of this process, which has large libraries, probes with
+    stacks would read the unwinding tables of all: half of the work of an examination.
+    """
+    command = (sys.executable, "-I", "-S", "-c", "import sys; print(flush=True); sys.stdin.read()")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()  # its libraries are loaded
+        yield process.pid  # the block's end closes its input, which ends it
+
+
+def _examine(probe: Probe, *, pid: int, options: bool) -> Finding:
+    target = Target() if probe.sampler else Target(pid=pid)
     try:
-        with _tracer(probe, {}) as tracer:
+        with _tracer(probe, {}, target) as tracer:
             tracer.start()
             refused, attach_point, unseen = "; ".join(tracer.refused), tracer.attach_point, tracer.unseen
     except ScopeBpfError as error:
         return Finding(probe.name, False, "", str(error), isinstance(error, NoDevice))
     reason = f"better alternatives do not work here: {refused}" if refused else "the best alternative"
-    tried = tuple(_tried(probe, *other) for other in _others(probe)) if options else ()
+    tried = tuple(_tried(probe, *other, target) for other in _others(probe)) if options else ()
     return Finding(probe.name, True, attach_point, reason, unseen=tuple(unseen.values()), tried=tried)
 
 
-def _tracer(probe: Probe, options: Mapping[str, Any]) -> Tracer:
+def _tracer(probe: Probe, options: Mapping[str, Any], target: Target) -> Tracer:
     small = {} if probe.sampler else {"ring_bytes": 4096}
-    target = Target() if probe.sampler else Target(pid=os.getpid())  # so that no other process is looked at, or slowed
     return Tracer(probe, parse_options(probe.options, {**trial(probe.options), **small, **options}), target)
 
 
@@ -99,10 +121,10 @@ def _programs(probe: Probe, options: Mapping[str, Any]) -> tuple[Mode, Hooks]:
     return probe.mode_of(options), probe.hooks(options)
 
 
-def _tried(probe: Probe, name: str, value: Any) -> Tried:
+def _tried(probe: Probe, name: str, value: Any, target: Target) -> Tried:
     text = f"{name}={str(value).lower() if isinstance(value, bool) else value}"
     try:
-        with _tracer(probe, {name: value}) as tracer:
+        with _tracer(probe, {name: value}, target) as tracer:
             tracer.start()
     except ScopeBpfError as error:
         return Tried(text, str(error))
