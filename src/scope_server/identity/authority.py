@@ -92,7 +92,7 @@ class Authority:
 
     def is_newest(self, holder: Holder) -> bool:
         """Whether the root that signs now has signed this certificate: then its holder trusts this root."""
-        return holder.issuer == self.trusted[0].subject.rfc4514_string()
+        return holder.issuer == (self._next or self._root).name
 
     def begin_rotation(self) -> None:
         """Makes the next root.

@@ -4,6 +4,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ class Root:
 
     key: Key
     certificate: x509.Certificate
+
+    @cached_property
+    def name(self) -> str:
+        """Its name (RFC 4514), which certificates that it has signed have as their issuer's."""
+        return self.certificate.subject.rfc4514_string()
 
     @classmethod
     def make(cls) -> "Root":

@@ -81,11 +81,12 @@ class Reconciler:
             await self._end_overdue()
             self._overdue_at = now
         changed = await self._changes.since_last()
-        self._due |= dict.fromkeys(
-            session
-            for session in self._sessions.all()
-            if session.takes_records and (changed is None or session.machine.key in changed)
-        )
+        if changed is None or changed:  # mostly nothing has, and there may be thousands of sessions
+            self._due |= dict.fromkeys(
+                session
+                for session in self._sessions.all()
+                if session.takes_records and (changed is None or session.machine.key in changed)
+            )
         await self._begin_some()
         for group in _groups(_open(self._due)):
             await self._tell(group)
