@@ -13,7 +13,7 @@ from scope_server.store.reading.database import Database
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import StreamTable
 from scope_views.flames.arrow import columns, ipc
-from scope_views.flames.tree import Stacks
+from scope_views.flames.stacks import Stacks
 
 _DAYS = 30
 _LAUNCHES, _CALLS = "cuda_launch", "syscall"

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from scope_catalogue.stream import DescribedStream
 from scope_views.chosen import Chosen
 from scope_views.errors import NothingToShow
-from scope_views.flames.tree import OTHER, Stacks, Tree
+from scope_views.flames.stacks import OTHER, Stacks
+from scope_views.flames.tree import Tree
 from scope_views.printable import printable
 
 MOST_STACKS = 100_000  # memory stays bounded: beyond this, the lighter half is added up as one
@@ -87,16 +88,15 @@ class Folded:
 
     def tree(self) -> Tree:
         """The tree of all stacks that weigh something."""
-        flame, stacks = self._flame, Stacks()
-        inner = len(flame.by)
-        for texts, weight in self._weights.items():
-            frames: list[int] = []
-            if texts == (OTHER,):
-                frames = [stacks.frame(OTHER)]
-            else:
-                named = zip((*flame.by, "", *flame.below), texts, strict=True)
-                for place, (kind, text) in enumerate(named):
-                    names = text.split(";") if place == inner else [text]
-                    frames += [stacks.frame(name, kind) for name in names if name]
-            stacks.add(tuple(frames), weight)
+        stacks = Stacks()
+        stacks.add([self._frames(stacks, texts) for texts in self._weights], list(self._weights.values()))
         return stacks.tree(self.title, self.unit)
+
+    def _frames(self, stacks: Stacks, texts: tuple[str, ...]) -> list[int]:
+        if texts == (OTHER,):
+            return [stacks.frame(OTHER)]
+        flame, frames = self._flame, list[int]()
+        for place, (kind, text) in enumerate(zip((*flame.by, "", *flame.below), texts, strict=True)):
+            names = text.split(";") if place == len(flame.by) else [text]
+            frames += [stacks.frame(name, kind) for name in names if name]
+        return frames

@@ -28,9 +28,9 @@ from scope_server.store.schema.columns import StreamTable
 from scope_views.flames.arrow import columns, ipc
 from scope_views.flames.pprof import pprof
 from scope_views.flames.speedscope import speedscope
+from scope_views.flames.stacks import Stacks
 from scope_views.flames.svg import picture
 from scope_views.flames.text import folded_lines
-from scope_views.flames.tree import Stacks
 from scope_views.printable import printable
 
 ROUTES = Routes()

@@ -1,10 +1,12 @@
 """The stacks of a selection's rows, added up in the database by their keys; texts are found for the distinct ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from psycopg import sql
+from psycopg.rows import tuple_row
 
 from scope_catalogue.condition import And
 from scope_catalogue.errors import InvalidFilter
@@ -17,12 +19,16 @@ from scope_server.store.answers.texts import frames, names
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import IN_PROCESS, WHOLE, Kind, StreamTable
-from scope_views.flames.tree import OTHER, Stacks
+from scope_views.flames.ragged import Ragged
+from scope_views.flames.stacks import OTHER, Stacks
 
 MOST_ROWS = 2_000_000  # that are read of a side
 MOST_STACKS = 50_000  # distinct ones, the heaviest; the rest is one frame
 COUNT = "count"
 SETTINGS = "SET LOCAL jit = off; SET LOCAL work_mem = '64MB'"  # compiling takes longer than these queries
+
+# No stream has columns of these names.
+_WEIGHT, _SAMPLES, _ALL_WEIGHT, _ALL_SAMPLES = "its weight", "its samples", "all weight", "all samples"
 
 # The planner expects a handful of rows from a block's arrays, and would sort them all to group them.
 _HASHED = "SET LOCAL enable_sort = off"
@@ -56,7 +62,7 @@ class Added:
     samples: int
     part: Part
     _left: int  # weight of the stacks that are too many
-    _rows: Sequence[Any]
+    _columns: Mapping[str, Sequence[Any]]
     _outer: Sequence[tuple[str, bool]]
     _inner: Sequence[tuple[str, bool]]
     _column: str
@@ -67,17 +73,21 @@ class Added:
     def add_to(self, stacks: Stacks, side: int = 0) -> None:
         """Adds them to the stacks of a flame graph."""
         functions = {key: stacks.frame(text) for key, text in self._frames.items()}
-        within = {key: tuple(functions[frame] for frame in its) for key, its in self._stacks.items()}
-
-        def around(row: Any, columns: Sequence[tuple[str, bool]]) -> tuple[int, ...]:
-            each = ((name, self._names.get(row[name], "") if of_names else row[name]) for name, of_names in columns)
-            return tuple(stacks.frame(str(text), name) for name, text in each if text not in (None, ""))
-
-        for row in self._rows:
-            frames = (*around(row, self._outer), *within.get(row[self._column], ()), *around(row, self._inner))
-            stacks.add(frames, row["its weight"], side)
+        within = Ragged.of([*([functions[frame] for frame in its] for its in self._stacks.values()), ()])
+        place = {key: place for place, key in enumerate(self._stacks)}
+        unknown = len(place)
+        of_rows = within.take(np.array([place.get(key, unknown) for key in self._columns[self._column]], np.int64))
+        outer, inner = ([self._around(stacks, *each) for each in columns] for columns in (self._outer, self._inner))
+        stacks.add(Ragged.side_by_side([*outer, of_rows, *inner]), self._columns[_WEIGHT], side)
         if self._left:
-            stacks.add((stacks.frame(OTHER),), self._left, side)
+            stacks.add([[stacks.frame(OTHER)]], [self._left], side)
+
+    def _around(self, stacks: Stacks, name: str, of_names: bool) -> Ragged:
+        """The frames that a column makes; what has no text makes none."""
+        values = self._columns[name] if of_names else ["" if one is None else str(one) for one in self._columns[name]]
+        texts = {one: self._names.get(one, "") if of_names else one for one in {*values}}
+        numbers = {one: stacks.frame(text, name) if text else -1 for one, text in texts.items()}
+        return Ragged.of_one(np.array([numbers[one] for one in values], np.int64))
 
 
 def drawn(table: StreamTable, column: str | None, by: str | None) -> Drawn:
@@ -142,13 +152,15 @@ async def add_up(connection: Connection, wanted: Selection, how: Drawn) -> Added
         wanted = replace(wanted, where=And((wanted.where, shown)) if wanted.where else shown)
     part = await part_of(connection, wanted.table, await conditions_of(connection, wanted), MOST_ROWS)
     outer, inner = (_keys(wanted.table, columns) for columns in (how.flame.by, how.flame.below))
-    found = await (await connection.execute(_added_up(wanted, part, how, [*outer, *inner]))).fetchall()
+    query, named = _added_up(wanted, part, how, [*outer, *inner])
+    rows = await (await connection.cursor(row_factory=tuple_row).execute(query)).fetchall()
+    found = dict(zip(named, zip(*rows, strict=True) if rows else ((),) * len(named), strict=True))
     keyed = [name for name, of_names in (*outer, *inner) if of_names]
-    texts = await names(connection, (row[name] for row in found for name in keyed if row[name] is not None))
-    of_stacks, of_frames = await frames(connection, (row[how.column] for row in found))
-    first = found[0] if found else {"all weight": 0, "all samples": 0}
-    left = first["all weight"] - sum(row["its weight"] for row in found)
-    return Added(first["all samples"], part, left, found, outer, inner, how.column, texts, of_stacks, of_frames)
+    texts = await names(connection, (key for name in keyed for key in found[name] if key is not None))
+    of_stacks, of_frames = await frames(connection, found[how.column])
+    (all_weight, all_samples), weights = rows[0][-2:] if rows else (0, 0), found[_WEIGHT]
+    left = all_weight - sum(weights)
+    return Added(all_samples, part, left, found, outer, inner, how.column, texts, of_stacks, of_frames)
 
 
 def _keys(table: StreamTable, names: Sequence[str]) -> list[tuple[str, bool]]:
@@ -157,7 +169,10 @@ def _keys(table: StreamTable, names: Sequence[str]) -> list[tuple[str, bool]]:
     return [(name, one.kind is Kind.NAME) for name, one in found if one is not None]
 
 
-def _added_up(wanted: Selection, part: Part, how: Drawn, around: Sequence[tuple[str, bool]]) -> sql.Composed:
+def _added_up(
+    wanted: Selection, part: Part, how: Drawn, around: Sequence[tuple[str, bool]]
+) -> tuple[sql.Composed, Sequence[str]]:
+    """The query, and the names of its columns; the last two are the sums of all groups' weights and samples."""
     table = wanted.table
     own = dict.fromkeys([*(name for name, _ in around), how.column])
     every = table.layout.rows(table.name, table.records, part.conditions.rows, part.conditions.blocks)
@@ -178,15 +193,25 @@ def _added_up(wanted: Selection, part: Part, how: Drawn, around: Sequence[tuple[
         samples=samples,
         every=every,
         column=sql.Identifier(how.column),
-        w=sql.Identifier("its weight"),
-        s=sql.Identifier("its samples"),
+        w=sql.Identifier(_WEIGHT),
+        s=sql.Identifier(_SAMPLES),
     )
-    return sql.SQL(
-        'SELECT *, (sum("its weight") OVER ())::bigint AS "all weight",'
-        ' (sum("its samples") OVER ())::bigint AS "all samples"'
-        ' FROM ({}) AS g WHERE "its weight" <> 0 ORDER BY "its weight" DESC, {} LIMIT {}'
-    ).format(groups, _comma(own), sql.Literal(MOST_STACKS))
+    shown = (*own, _WEIGHT)
+    query = sql.SQL(
+        "SELECT {shown}, (sum({w}) OVER ())::bigint AS {all_w}, (sum({s}) OVER ())::bigint AS {all_s}"
+        " FROM ({groups}) AS g WHERE {w} <> 0 ORDER BY {w} DESC, {own} LIMIT {most}"
+    ).format(
+        shown=_comma(shown),
+        own=_comma(own),
+        groups=groups,
+        most=sql.Literal(MOST_STACKS),
+        w=sql.Identifier(_WEIGHT),
+        s=sql.Identifier(_SAMPLES),
+        all_w=sql.Identifier(_ALL_WEIGHT),
+        all_s=sql.Identifier(_ALL_SAMPLES),
+    )
+    return query, (*shown, _ALL_WEIGHT, _ALL_SAMPLES)
 
 
-def _comma(columns: Sequence[str] | dict[str, None]) -> sql.Composed:
+def _comma(columns: Iterable[str]) -> sql.Composed:
     return sql.SQL(", ").join(map(sql.Identifier, columns))

@@ -14,9 +14,10 @@ from scope_catalogue.shown import Flame, Latest
 from scope_catalogue.stream import Column, DescribedStream, Mode
 from scope_views.errors import NothingToShow
 from scope_views.flames.folded import MOST_STACKS, Folded
+from scope_views.flames.stacks import OTHER
 from scope_views.flames.svg import picture
 from scope_views.flames.text import folded_lines
-from scope_views.flames.tree import OTHER, Tree
+from scope_views.flames.tree import Tree
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -13,9 +13,10 @@ from scope_proto.scope.v1.pprof_pb2 import Profile
 from scope_views.flames.arrow import columns, ipc
 from scope_views.flames.pprof import pprof
 from scope_views.flames.speedscope import speedscope
+from scope_views.flames.stacks import Stacks
 from scope_views.flames.svg import picture
 from scope_views.flames.text import folded_lines
-from scope_views.flames.tree import Stacks, Tree
+from scope_views.flames.tree import Tree
 
 HOSTILE = [
     "<b>&amp;\"'",
@@ -32,14 +33,14 @@ OTHER = {"main;read_[k]": 1, "idle": 3}
 def tree(*sides: Mapping[str, int], unit: str = "ns") -> Tree:
     stacks = Stacks(len(sides))
     for side, weights in enumerate(sides):
-        for text, weight in weights.items():
-            stacks.add(tuple(stacks.frame(name) for name in text.split(";")), weight, side)
+        frames = [[stacks.frame(name) for name in text.split(";")] for text in weights]
+        stacks.add(frames, list(weights.values()), side)
     return stacks.tree("time, by stack", unit)
 
 
 def stacked(frames: Sequence[str], unit: str = "ns") -> Tree:
     stacks = Stacks()
-    stacks.add(tuple(map(stacks.frame, frames)), 7)
+    stacks.add([[stacks.frame(frame) for frame in frames]], [7])
     return stacks.tree("", unit)
 
 
@@ -66,6 +67,19 @@ def test_the_tree_adds_up() -> None:
         (2, "read_[k]", 5, 5),
         (2, "work (f.py:3)", 11, 11),
     ]
+
+
+def test_stacks_are_added_up_on_each_side() -> None:
+    """Whether one begins as another does, is given twice, weighs nothing or has no frames; sums are exact."""
+    stacks = Stacks(2)
+    a, b, c = (stacks.frame(name) for name in "abc")
+    stacks.add([[a, b], [a], [a, b, c], [a, b], [c], []], [2**60 + 1, 3, 5, 7, 0, 11])
+    stacks.add([[c, b], [a, b]], [13, 17], side=1)
+    found = stacks.tree()
+    named = [(level, found.labels[label]) for level, label in zip(found.level, found.label, strict=True)]
+    assert named == [(0, "all"), (1, "a"), (2, "b"), (3, "c"), (1, "c"), (2, "b")]
+    assert found.own.tolist() == [[11, 3, 2**60 + 8, 5, 0, 0], [0, 0, 17, 0, 0, 13]]
+    assert found.value.tolist() == [[2**60 + 27, 2**60 + 16, 2**60 + 13, 5, 0, 0], [30, 17, 17, 0, 13, 13]]
 
 
 def test_columns() -> None:

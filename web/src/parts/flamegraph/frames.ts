@@ -1,5 +1,3 @@
-import { tableFromIPC } from "@uwdata/flechette";
-
 /** The frames of a flame graph in depth-first order, as columns: no object a frame. */
 export interface Frames {
   count: number;
@@ -26,45 +24,6 @@ export interface Frames {
   title: string;
   samples: string;
   complete: string;
-}
-
-/** Reads the API's answer. */
-export function readFrames(content: ArrayBuffer): Frames {
-  const table = tableFromIPC(new Uint8Array(content), { useBigInt: false });
-  const numbers = (name: string) => {
-    const column = table.getChild(name);
-    return column ? Float64Array.from(column.toArray() as ArrayLike<number>, Number) : new Float64Array();
-  };
-  const texts = table.getChild("label")?.toArray() as string[];
-  const kinds = table.getChild("kind")?.toArray() as string[];
-  const known = new Map<string, Map<string, number>>(); // by kind and text
-  const frames = { labels: [] as string[], kinds: [] as string[] };
-  const label = Int32Array.from(texts, (text, index) => {
-    const kind = kinds[index] ?? "";
-    let ofKind = known.get(kind);
-    if (!ofKind) known.set(kind, (ofKind = new Map()));
-    let number = ofKind.get(text);
-    if (number === undefined) {
-      ofKind.set(text, (number = frames.labels.length));
-      frames.labels.push(text);
-      frames.kinds.push(kind);
-    }
-    return number;
-  });
-  const told = table.schema.metadata;
-  return placed({
-    ...frames,
-    label,
-    level: Uint16Array.from(table.getChild("level")?.toArray() as ArrayLike<number>),
-    value: numbers("value"),
-    self: numbers("self"),
-    other: numbers("other_value"),
-    cut: 0,
-    unit: told?.get("unit") ?? "",
-    title: told?.get("title") ?? "",
-    samples: told?.get("samples") ?? "",
-    complete: told?.get("complete") ?? "true",
-  });
 }
 
 export type Unplaced = Omit<Frames, "count" | "parent" | "end" | "start" | "byLevel" | "levelAt" | "depth">;
