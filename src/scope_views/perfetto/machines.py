@@ -7,7 +7,7 @@ import pyarrow as pa
 from scope_catalogue.stream import DescribedStream
 from scope_views.annotations import Annotation, lanes
 from scope_views.machines import Machines
-from scope_views.perfetto.trace import PerfettoTrace
+from scope_views.perfetto.trace import MOST_BYTES, PerfettoTrace
 
 
 class PerfettoOfMachines:
@@ -28,6 +28,8 @@ class PerfettoOfMachines:
     def rows(self, stream: DescribedStream, batch: pa.RecordBatch) -> bytes:
         """The rows of a batch with `time`, `machine_id`, `hostname` and the stream's columns."""
         pieces = []
+        if sum(trace.known_bytes for trace in self._traces.values()) > MOST_BYTES:
+            pieces = [trace.forget() for trace in self._traces.values()]
         for number, part in self._machines.parts(batch):
             begin, trace = self._trace(number)
             pieces += [begin, trace.rows(stream, part)]

@@ -15,6 +15,7 @@ from scope_views.perfetto.messages import Messages
 from scope_views.perfetto.scheduling import Scheduling
 from scope_views.perfetto.tracks import Tracks
 
+MOST_BYTES = 64 * 2**20  # of texts and stacks that are known by number, about; then they are forgotten
 _MACHINE = 98  # TracePacket.machine_id
 
 
@@ -40,13 +41,25 @@ class PerfettoTrace:
         """The rows of a batch that has all of the stream's columns."""
         if stream.shown.timeline.is_empty or not batch.num_rows:
             return b""
+        forgotten = self.forget() if self.known_bytes > MOST_BYTES else b""
         packets = Drawing(self._tracks, self._callstacks, stream, batch).packets()
         if switches := stream.shown.timeline.switches:
             of_threads = batch.filter(pc.not_equal(batch["tid"], 0))
             Drawing(self._tracks, self._callstacks, stream, of_threads).describe_threads()
             self._describe_wakers(switches, batch)
             packets += self._scheduling.packets(switches, batch)
-        return self._tracks.taken() + self._encoded(packets)
+        return forgotten + self._tracks.taken() + self._encoded(packets)
+
+    @property
+    def known_bytes(self) -> int:
+        """About how much memory takes what is known by number: it grows with each new text and stack."""
+        return self._tracks.known_bytes
+
+    def forget(self) -> bytes:
+        """A piece after which texts and stacks are described anew, where they are used again."""
+        self._tracks.forget()
+        self._callstacks.forget()
+        return self._tracks.taken()
 
     def _describe_wakers(self, switches: Switches, batch: pa.RecordBatch) -> None:
         names = (switches.waker, switches.waker_process, switches.waker_name)

@@ -7,6 +7,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 SEQUENCE = 1  # all packets are one sequence: texts are known by number in the whole trace
 CLEARED, NEEDED = 1, 2  # TracePacket.SequenceFlags
+ENTRY_BYTES = 200  # of a text that is known by number, besides its characters
 _BOOTTIME, _REALTIME = 6, 1  # builtin_clock.proto
 
 
@@ -18,10 +19,11 @@ class Tracks:
 
     Attributes:
         machine: the same.
+        known_bytes: about how much memory takes what is known by number.
     """
 
     def __init__(self, machine: int = 0) -> None:
-        self._trace, self.machine = proto.Trace(), machine
+        self._trace, self.machine, self.known_bytes = proto.Trace(), machine, 0
         self._numbers: dict[Hashable, int] = {}
         self._texts: dict[tuple[str, str], int] = {}
         self._named: set[tuple[int, int]] = set()  # processes
@@ -47,6 +49,12 @@ class Tracks:
         encoded: bytes = self._trace.SerializeToString()
         self._trace = proto.Trace()
         return encoded
+
+    def forget(self) -> None:
+        """From now on, texts and all other things of `interned` have to be described anew."""
+        self._packet(sequence_flags=CLEARED)
+        self._texts.clear()
+        self.known_bytes = 0
 
     def process(self, pid: int, start_ns: int, name: str) -> int:
         """The track of a process, which gets its name as soon as that is known: with the first that is not empty."""
@@ -111,6 +119,7 @@ class Tracks:
         for text in texts:
             if (kind, text) not in self._texts:
                 self._texts[kind, text] = len(self._texts) + 1
+                self.known_bytes += len(text) + ENTRY_BYTES
                 fresh.append(text)
             numbers.append(self._texts[kind, text])
         if fresh:

@@ -72,8 +72,15 @@ async def server(line: Line, start_server: StartServer) -> AsyncIterator[Server]
         yield started
 
 
-async def test_perfettos_tables(server: Server, tmp_path: Path) -> None:
-    """Each of them has what was recorded; its importer complains of nothing."""
+@pytest.mark.parametrize("forgets", [False, True])
+async def test_perfettos_tables(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, forgets: bool
+) -> None:
+    """Each of them has what was recorded, also if texts and stacks are forgotten meanwhile; its importer complains of
+    nothing."""
+    if forgets:
+        monkeypatch.setattr("scope_server.api.resources.trace._ROWS", 1)
+        monkeypatch.setattr("scope_views.perfetto.machines.MOST_BYTES", 0)
     await _say(server, "step 1200", 15, labels={"epoch": "3"})
     await _say(server, "warm-up", 0, 30)
     await _say(server, "overlaps", 20, 50)
