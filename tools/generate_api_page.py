@@ -35,7 +35,7 @@ do, and `errors` names each wrong `parameter`, or each wrong field of the body b
 ```
 
 Parameters may be given once. Times are as `2026-01-31T12:00:00Z`; without a time zone, they are in UTC. Unknown
-parameters and fields are refused.
+parameters and fields are refused. Long answers are compressed for callers that send `Accept-Encoding: gzip`.
 """
 
 

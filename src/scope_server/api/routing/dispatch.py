@@ -13,6 +13,7 @@ from scope_server.accounts import csrf
 from scope_server.api.context import ACCOUNTS, TABLES
 from scope_server.api.routing.admission import CALLER
 from scope_server.api.routing.call import Call
+from scope_server.api.routing.compression import compress
 from scope_server.api.routing.headers import AGE
 from scope_server.api.routing.input import body, parameters, path_parameters
 from scope_server.api.routing.models import Answer, Live, Streamed, Text
@@ -69,6 +70,7 @@ def handler_of(route: Route) -> Handler:
         if isinstance(answer, Streamed):
             return await _sent(request, answer, call.web_socket, told)
         response = _response(answer, route.status)
+        await compress(response, headers.get("Accept-Encoding", ""))
         response.headers.update(told)
         for put in call.puts:
             put.into(response, request)
