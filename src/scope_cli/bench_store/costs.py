@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from scope_cli.bench_store.fill import GROUP, Filler
 from scope_cli.bench_store.load import ROWS_A_BATCH, Load
+from scope_server.store.dimensions.declared import of_parts, of_rows
 from scope_server.store.layout.blocks.blocks import BLOCKS
 from scope_server.store.layout.contract import Layout
 from scope_server.store.schema.columns import BASE, StreamTable
 from scope_server.store.writing.delivery import Batch, Delivery
-from scope_server.store.writing.rows import Keys, Part, StreamRows
+from scope_server.store.writing.rows import Part, StreamRows
 
 _ROUNDS = 5
 _GROUPS = 4  # a round
@@ -31,7 +32,7 @@ LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
 LEFT JOIN pg_class p ON p.oid = i.inhparent
 WHERE n.nspname IN ('fresh', 'packed', 'rollups', 'latest', 'ranked', 'store') AND c.relkind IN ('r', 'm')
 GROUP BY 1, 2"""
-_DIMENSIONS = ("names", "stacks", "frames", "processes")
+_DIMENSIONS = tuple(one.table for one in (*of_rows(), *of_parts()))
 _FRESH = 'SELECT coalesce(sum(row_count), 0)::bigint FROM fresh."{}"'
 _STORED = "SELECT stream, sum(event_count)::bigint FROM store.batches GROUP BY 1"
 
@@ -148,7 +149,7 @@ def _stored(filler: Filler, deliveries: list[Delivery]) -> pa.Table:
     parts = [Part(one.rows.rows, 1, one.rows.boot_to_utc_ns) for one in batches if one.rows]
     rows = StreamRows(filler.tables["syscall"], parts)
     # The keys do not matter: any number takes as long to send.
-    keys = Keys(dict.fromkeys(rows.names, 1), dict.fromkeys(rows.stacks, 1), dict.fromkeys(rows.processes, 1))
+    keys = {dimension: dict.fromkeys(values, 1) for dimension, values in rows.wanted.items()}
     return rows.stored(list(range(len(parts))), keys)
 
 

@@ -1,14 +1,22 @@
-"""Entries that rows refer to: texts of any length, stacks of frames, described processes; no wasted keys."""
+"""Entries that rows refer to: texts of any length, stacks of frames, described processes; no wasted keys; new kinds."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
-from tests.integration.server.records import REFUSED, STORED, Line, Run, rows, stacks
+from tests.integration.server.keeping import ago, retain, sweep
+from tests.integration.server.records import REFUSED, STORED, Line, Run, lined, rows, stacks
 
+from scope_catalogue.catalogue import streams
+from scope_catalogue.shown import Rollup
 from scope_proto.scope.v1.record_pb2 import Process
-from scope_server.store.writing import dimensions, texts
+from scope_server.store.dimensions import declared
+from scope_server.store.dimensions.dimension import Dimension
+from scope_server.store.schema.tables import Tables
+from scope_server.store.writing import entries
 
 KEYS = "SELECT coalesce(max(id), 0) FROM store.{}"
 
@@ -94,8 +102,7 @@ async def test_a_group_that_fails_again_and_again_burns_no_keys(line: Line) -> N
 
 async def test_what_was_forgotten_is_found_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys that have left a writer's small cache are looked up again, without duplicates."""
-    monkeypatch.setattr(dimensions, "_REMEMBERED", 8)
-    monkeypatch.setattr(texts, "_REMEMBERED", 8)
+    monkeypatch.setattr(entries, "_REMEMBERED", 8)
     for n in (0, 1, 2, 0, 1, 2):
         names, starts = [f"{n} {k}" for k in range(50)], range(1000 * n, 1000 * n + 50)
         (answer,) = await line.send(Run().batch(1, rows(50, start_ns=starts, comm=names)))
@@ -189,3 +196,31 @@ async def test_times_of_processes_are_sane(line: Line) -> None:
     batch = Run().batch(1, rows(3))
     batch.batch.processes.append(Process(pid=1, start_ns=1 << 63))
     assert [answer.verdict for answer in await line.send(batch)] == [REFUSED]
+
+
+async def test_a_new_dimension_is_one_declaration(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given its table, texts of a declared dimension are written there, shown by views and totals, and swept."""
+    nicknames = Dimension("nicknames", kind="nickname", takes=lambda column: column.name == "nickname")
+    monkeypatch.setattr(declared, "_OF_ROWS", (*declared.of_rows(), nicknames))
+    like = streams()["syscall"]
+    columns = tuple(replace(one, name="nickname") if one.name == "name" else one for one in like.columns)
+    told = replace(like, name="told", columns=columns, rollup=Rollup(by=("comm", "nickname")))
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("CREATE TABLE store.nicknames (LIKE store.names INCLUDING ALL)")
+    async with lined(database, tables=Tables([told])) as line:
+        run = Run()
+        for sequence, (name, days) in enumerate({"old": 5, "new": 0}.items(), 1):
+            sent = rows(11, name=[name] * 11, comm=[name] * 11)
+            sent = sent.rename_columns(["nickname" if one == "name" else one for one in sent.schema.names])
+            batch = run.batch(sequence, sent, stream="told", boot_to_utc_ns=ago(days))
+            assert [answer.verdict for answer in await line.send(batch)] == [STORED]
+        counted = "SELECT nickname, comm, {} FROM scope.told{} GROUP BY 1, 2 ORDER BY 1"
+        assert line.query(counted.format("count(*)", "")) == [("new", "new", 11), ("old", "old", 11)]
+        since = "_minutes('-infinity', 'infinity')"
+        assert line.query(counted.format("sum(count)::integer", since)) == [("new", "new", 11), ("old", "old", 11)]
+        with psycopg.connect(line.conninfo, autocommit=True) as upkeep:
+            retain(upkeep, keep_days=2)
+            sweep(upkeep)
+        for table in ("nicknames", "names"):
+            assert line.query(f"SELECT text FROM store.{table}") == [("new",)]
+        assert line.query(counted.format("count(*)", "")) == [("new", "new", 11)]

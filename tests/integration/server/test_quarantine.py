@@ -10,8 +10,9 @@ from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.errors import Rejected, UnknownThing
 from scope_server.ingest.admit import Admission
 from scope_server.store.schema.tables import Tables
+from scope_server.store.writing.dimensions import Keys
 from scope_server.store.writing.quarantine import Quarantine
-from scope_server.store.writing.rows import Keys, StreamRows
+from scope_server.store.writing.rows import StreamRows
 
 # Raises for blocks that have a row with arg0 = 13.
 TRIGGER = """

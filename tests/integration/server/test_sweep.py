@@ -10,11 +10,13 @@ import pytest
 from tests.integration.server.keeping import ago, retain, store, sweep
 from tests.integration.server.records import STORED, Line, Run, lined, rows, stacks
 
+from scope_server.store.dimensions.declared import NAMES, PROCESSES, STACKS
 from scope_server.store.retention import Sweep
 from scope_server.store.writing.connection import WriterConnection
-from scope_server.store.writing.dimensions import Dimensions
+from scope_server.store.writing.dimensions import Dimensions, Wanted
 
 PROCESS = (1, 12, 500)
+EACH: Wanted = {NAMES: {"x"}, STACKS: {"a;b"}, PROCESSES: {PROCESS}}
 # A block without rows.
 REFER = """
 INSERT INTO fresh.syscall (first_time, last_time, row_count, machines, processes, names)
@@ -37,7 +39,7 @@ def due(upkeep: psycopg.Connection[Any]) -> None:
 
 def key(dimensions: Dimensions, name: str) -> int:
     """The key of a name; the writer's transaction stays open."""
-    return dimensions.ensure({name}, set(), set(), {}).names[name]
+    return dimensions.ensure({NAMES: {name}}, {})[NAMES][name]
 
 
 def texts(line: Line, number: int) -> list[tuple[str]]:
@@ -68,23 +70,23 @@ async def test_a_writer_takes_what_it_needs_out_of_a_sweep(
     """A writer that starts during a sweep removes the entries that it needs from the sweep's list, so they are kept."""
     await store(line, Run(), 0)
     dimensions = Dimensions(writer)
-    dimensions.ensure({"x"}, {"a;b"}, {PROCESS}, {})
+    dimensions.ensure(EACH, {})
     writer.commit()
     due(upkeep)
     job = Sweep()
     assert job.step(upkeep)  # doomed
     assert job.step(upkeep)  # spared
     doomed = line.query("SELECT count(*) FROM store.doomed")[0][0]
-    keys = dimensions.ensure({"x"}, {"a;b"}, {PROCESS}, {})
+    keys = dimensions.ensure(EACH, {})
     job.step(upkeep)
-    names = f"{keys.names['x']},{keys.stacks['a;b']}"
-    writer.query(REFER.format(names=names, processes=keys.processes[PROCESS]))
+    names = f"{keys[NAMES]['x']},{keys[STACKS]['a;b']}"
+    writer.query(REFER.format(names=names, processes=keys[PROCESSES][PROCESS]))
     writer.commit()
     sweep(upkeep)
     assert doomed >= 3
-    assert texts(line, keys.names["x"]) == [("x",)]
-    assert line.query("SELECT store.stack_text(%s)", keys.stacks["a;b"]) == [("a;b",)]
-    assert line.query("SELECT pid FROM store.processes WHERE id = %s", keys.processes[PROCESS]) == [(12,)]
+    assert texts(line, keys[NAMES]["x"]) == [("x",)]
+    assert line.query("SELECT store.stack_text(%s)", keys[STACKS]["a;b"]) == [("a;b",)]
+    assert line.query("SELECT pid FROM store.processes WHERE id = %s", keys[PROCESSES][PROCESS]) == [(12,)]
 
 
 async def test_a_sweep_between_keys_and_rows_is_noticed(
@@ -101,12 +103,12 @@ async def test_a_sweep_between_keys_and_rows_is_noticed(
             sweep(upkeep)
 
     monkeypatch.setattr(writer, "commit", swept_after)
-    keys = Dimensions(writer).ensure({"x"}, {"a;b"}, {PROCESS}, {})
+    keys = Dimensions(writer).ensure(EACH, {})
     commit()
     assert len(commits) == 2
-    assert texts(line, keys.names["x"]) == [("x",)]
-    assert line.query("SELECT store.stack_text(%s)", keys.stacks["a;b"]) == [("a;b",)]
-    assert line.query("SELECT count(*) FROM store.processes WHERE id = %s", keys.processes[PROCESS]) == [(1,)]
+    assert texts(line, keys[NAMES]["x"]) == [("x",)]
+    assert line.query("SELECT store.stack_text(%s)", keys[STACKS]["a;b"]) == [("a;b",)]
+    assert line.query("SELECT count(*) FROM store.processes WHERE id = %s", keys[PROCESSES][PROCESS]) == [(1,)]
 
 
 async def test_a_sweep_that_was_interrupted_is_completed(

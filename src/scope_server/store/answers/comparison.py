@@ -15,11 +15,11 @@ from scope_server.store.answers.during import sampled_streams
 from scope_server.store.answers.lasting import lasting
 from scope_server.store.answers.sample import BLOCK, Sample, sample
 from scope_server.store.answers.slowest import shown_as
-from scope_server.store.answers.texts import frames, names
+from scope_server.store.answers.texts import frames, texts_of
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import array
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import IN_PROCESS, OF_PROCESS, Kind, StreamTable
+from scope_server.store.schema.columns import IN_PROCESS, OF_PROCESS, StreamTable
 from scope_views.chosen import Chosen
 from scope_views.comparison.compare import Compared, Differing, Side, Value, compared
 from scope_views.comparison.frames import DifferingFrame, differing_frames
@@ -102,7 +102,7 @@ def _longer(table: StreamTable, inside: pa.Table, outside: pa.Table) -> Longer |
     except InvalidQuery:
         return None
     # Names are keys here, with which no cause can be compared.
-    keys = {one.name for one in table.columns if one.kind is Kind.NAME}
+    keys = {one.name for one in table.columns if one.is_text}
     causes = {where: text for where, text in how.causes.items() if not keys & Chosen(table.described, where).columns}
     return longer(table.described, replace(how, causes=causes), inside, outside) if how.parts else None
 
@@ -112,7 +112,7 @@ def _compared(table: StreamTable, named: set[str]) -> Iterator[Compared]:
     flags = {column.cut_if for column in table.described.columns}
     for column in table.described.columns:
         stored = table.column(column.name)
-        if stored is None or stored.kind is Kind.STACK or stored.is_list:
+        if stored is None or stored.is_stack or stored.is_list:
             continue
         if column.identity or column.name in named or column.name in flags or column.name == table.rollup.count:
             continue
@@ -126,7 +126,7 @@ def _compared(table: StreamTable, named: set[str]) -> Iterator[Compared]:
 async def _with_dimensions(connection: Connection, table: StreamTable, rows: pa.Table) -> pa.Table:
     """The rows with the columns of their machines and processes; keys of names in dictionaries."""
     for column in table.columns:
-        if column.kind is Kind.NAME:
+        if column.is_text:
             place = rows.schema.get_field_index(column.name)
             rows = rows.set_column(place, column.name, rows[column.name].dictionary_encode())
     machines = await _looked_up(connection, _MACHINES, rows["machine"])
@@ -150,19 +150,22 @@ def _mapped(keys: pa.ChunkedArray, found: Mapping[int, Any], name: str) -> pa.Ar
 
 
 async def _with_texts(connection: Connection, table: StreamTable, found: Sequence[Differing]) -> list[Differing]:
-    keyed = {column.name for column in table.columns if column.kind is Kind.NAME}
-    keys = {one.value for each in found if each.column.name in keyed for one in each.values if one.value is not None}
-    texts = await names(connection, keys)
-    return [replace(each, values=[_shown(table, each, one, texts) for one in each.values]) for each in found]
+    keyed = {column.name: column.dimension for column in table.columns if column.is_text}
+    known: dict[int, str] = {}
+    for each in found:
+        if dimension := keyed.get(each.column.name):
+            keys = (one.value for one in each.values if one.value is not None)
+            known |= await texts_of(connection, dimension, keys)
+    return [replace(each, values=[_shown(table, each, one, known) for one in each.values]) for each in found]
 
 
-def _shown(table: StreamTable, of: Differing, one: Value, texts: Mapping[int, str]) -> Value:
+def _shown(table: StreamTable, of: Differing, one: Value, known: Mapping[int, str]) -> Value:
     if one.value is None:
         return one
     name = of.column.name
     stored, described = table.column(name), table.described.by_name.get(name)
-    if stored is not None and stored.kind is Kind.NAME:
-        return replace(one, value=texts.get(one.value))
+    if stored is not None and stored.is_text:
+        return replace(one, value=known.get(one.value))
     if described is not None and described.codes:
         return replace(one, value=described.codes.shown(int(one.value)))
     return replace(one, value=hex(one.value) if of.column.is_code and isinstance(one.value, int) else str(one.value))

@@ -17,7 +17,7 @@ from scope_server.store.answers.part import Part, part_of
 from scope_server.store.answers.sample import Sample, sample
 from scope_server.store.answers.side import conditions_of
 from scope_server.store.answers.stacks import SETTINGS
-from scope_server.store.answers.texts import names
+from scope_server.store.answers.texts import texts_of
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import WHOLE, Kind, StreamTable
@@ -87,7 +87,7 @@ async def slowest(connection: Connection, wanted: Selection, how: SlowestRows, l
         shown = read_filter(how.where, table.types)
         wanted = replace(wanted, where=And((wanted.where, shown)) if wanted.where else shown)
     found, part = await slowest_rows(connection, wanted, how.duration, limit)
-    read = [one.name for one in table.columns if one.kind is not Kind.STACK and not one.is_list]
+    read = [one.name for one in table.columns if not one.is_stack and not one.is_list]
     usual = await sample(connection, wanted, _SAMPLE, read)
     return Slowest(found, await _with_texts(connection, table, usual.rows), part, usual)
 
@@ -131,11 +131,11 @@ def _statement(table: StreamTable, part: Part, duration: str, limit: int) -> sql
 
 async def _with_texts(connection: Connection, table: StreamTable, found: pa.Table) -> pa.Table:
     for column in table.columns:
-        if column.kind is not Kind.NAME:
+        if not column.is_text or column.dimension is None:
             continue
         keys = found[column.name].combine_chunks().dictionary_encode()
-        texts = await names(connection, (key for key in keys.dictionary.to_pylist()))
-        values = pa.array([texts.get(key) for key in keys.dictionary.to_pylist()], pa.string()).take(keys.indices)
+        known = await texts_of(connection, column.dimension, keys.dictionary.to_pylist())
+        values = pa.array([known.get(key) for key in keys.dictionary.to_pylist()], pa.string()).take(keys.indices)
         found = found.set_column(found.schema.get_field_index(column.name), column.name, values)
     return found
 

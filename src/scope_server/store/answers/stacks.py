@@ -15,7 +15,8 @@ from scope_catalogue.where import read_filter
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.part import Part, part_of
 from scope_server.store.answers.side import conditions_of
-from scope_server.store.answers.texts import frames, names
+from scope_server.store.answers.texts import frames, texts_of
+from scope_server.store.dimensions.dimension import Dimension
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import IN_PROCESS, WHOLE, Kind, StreamTable
@@ -25,6 +26,7 @@ from scope_views.flames.stacks import OTHER, Stacks
 MOST_ROWS = 2_000_000  # that are read of a side
 MOST_STACKS = 50_000  # distinct ones, the heaviest; the rest is one frame
 COUNT = "count"
+Around = tuple[str, Dimension | None]  # a column, and what its values are keys of
 SETTINGS = "SET LOCAL jit = off; SET LOCAL work_mem = '64MB'"  # compiling takes longer than these queries
 
 # No stream has columns of these names.
@@ -63,10 +65,10 @@ class Added:
     part: Part
     _left: int  # weight of the stacks that are too many
     _columns: Mapping[str, Sequence[Any]]
-    _outer: Sequence[tuple[str, bool]]
-    _inner: Sequence[tuple[str, bool]]
+    _outer: Sequence[Around]
+    _inner: Sequence[Around]
     _column: str
-    _names: Mapping[int, str]
+    _texts: Mapping[int, str]
     _stacks: Mapping[int, Sequence[int]]
     _frames: Mapping[int, str]
 
@@ -82,10 +84,10 @@ class Added:
         if self._left:
             stacks.add([[stacks.frame(OTHER)]], [self._left], side)
 
-    def _around(self, stacks: Stacks, name: str, of_names: bool) -> Ragged:
+    def _around(self, stacks: Stacks, name: str, dimension: Dimension | None) -> Ragged:
         """The frames that a column makes; what has no text makes none."""
-        values = self._columns[name] if of_names else ["" if one is None else str(one) for one in self._columns[name]]
-        texts = {one: self._names.get(one, "") if of_names else one for one in {*values}}
+        values = self._columns[name] if dimension else ["" if one is None else str(one) for one in self._columns[name]]
+        texts = {one: self._texts.get(one, "") if dimension else one for one in {*values}}
         numbers = {one: stacks.frame(text, name) if text else -1 for one, text in texts.items()}
         return Ragged.of_one(np.array([numbers[one] for one in values], np.int64))
 
@@ -155,22 +157,23 @@ async def add_up(connection: Connection, wanted: Selection, how: Drawn) -> Added
     query, named = _added_up(wanted, part, how, [*outer, *inner])
     rows = await (await connection.cursor(row_factory=tuple_row).execute(query)).fetchall()
     found = dict(zip(named, zip(*rows, strict=True) if rows else ((),) * len(named), strict=True))
-    keyed = [name for name, of_names in (*outer, *inner) if of_names]
-    texts = await names(connection, (key for name in keyed for key in found[name] if key is not None))
+    known: dict[int, str] = {}
+    for name, dimension in (*outer, *inner):
+        if dimension:
+            known |= await texts_of(connection, dimension, (key for key in found[name] if key is not None))
     of_stacks, of_frames = await frames(connection, found[how.column])
     (all_weight, all_samples), weights = rows[0][-2:] if rows else (0, 0), found[_WEIGHT]
     left = all_weight - sum(weights)
-    return Added(all_samples, part, left, found, outer, inner, how.column, texts, of_stacks, of_frames)
+    return Added(all_samples, part, left, found, outer, inner, how.column, known, of_stacks, of_frames)
 
 
-def _keys(table: StreamTable, names: Sequence[str]) -> list[tuple[str, bool]]:
-    """Columns, and whether their values are keys of names."""
+def _keys(table: StreamTable, names: Sequence[str]) -> list[Around]:
     found = ((name, table.column(name)) for name in names)
-    return [(name, one.kind is Kind.NAME) for name, one in found if one is not None]
+    return [(name, one.dimension if one.is_text else None) for name, one in found if one is not None]
 
 
 def _added_up(
-    wanted: Selection, part: Part, how: Drawn, around: Sequence[tuple[str, bool]]
+    wanted: Selection, part: Part, how: Drawn, around: Sequence[Around]
 ) -> tuple[sql.Composed, Sequence[str]]:
     """The query, and the names of its columns; the last two are the sums of all groups' weights and samples."""
     table = wanted.table

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_server.store.answers.sample import Sample, sample
-from scope_server.store.answers.texts import names
+from scope_server.store.answers.texts import texts_of
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.selection import Selection
 from scope_views.why import lanes
@@ -116,7 +116,10 @@ async def _read(database: Database, rows: Selection, source: Source) -> tuple[Sa
     async with database.snapshot() as connection:
         found = await sample(connection, rows, MOST_ROWS, wanted)
         keys = pc.unique(found.rows[source.name]).to_pylist()
-        return found, await names(connection, (key for key in keys if key is not None))
+        column = rows.table.column(source.name)
+        if column is None or column.dimension is None:
+            return found, {}
+        return found, await texts_of(connection, column.dimension, (key for key in keys if key is not None))
 
 
 def _threads(

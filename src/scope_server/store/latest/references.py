@@ -1,8 +1,10 @@
-"""The texts and processes that states refer to: a sweep keeps them."""
+"""The entries of dimensions that states refer to: a sweep keeps them."""
 
 from typing import Any
 
 import psycopg
+
+from scope_server.store.dimensions.dimension import Dimension
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -17,18 +19,13 @@ LEFT JOIN (
 ) k ON k.stream = c.relname AND k.name = a.attname
 WHERE c.relnamespace = 'latest'::regnamespace AND c.relkind = 'r'
   AND coalesce(k.kind, a.attname) = %s"""
-_CALLED = {
-    "names": "name",
-    "stacks": "stack",
-    "processes": "process",
-}  # the kind of the columns, or the name of the column
 
 
-def references(connection: Connection, kind: str) -> str:
-    """A query of all ids of this kind (a table in `store`) that states refer to; empty if there are none.
+def references(connection: Connection, dimension: Dimension) -> str:
+    """A query of all keys of this dimension that states refer to, as `id`; empty if there are none.
 
     Raises:
         psycopg.Error: the database went away.
     """
-    columns = connection.execute(_COLUMNS, [_CALLED.get(kind)]).fetchall()
+    columns = connection.execute(_COLUMNS, [dimension.kind]).fetchall()
     return " UNION ALL ".join(f'SELECT "{column}" AS id FROM latest."{table}"' for table, column in columns)

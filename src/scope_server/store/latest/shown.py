@@ -7,7 +7,7 @@ import psycopg
 from psycopg import sql
 
 from scope_server.store.latest.layout import Layout
-from scope_server.store.schema.columns import Kind, StreamTable
+from scope_server.store.schema.columns import StreamTable
 from scope_server.store.schema.functions import show
 from scope_server.store.schema.views import IDENTITY
 
@@ -27,10 +27,9 @@ def who(layout: Layout) -> sql.Composed:
 def readable(layout: Layout, rows: str, name: str) -> sql.Composed:
     """A readable column of `rows` that identifies states or groups."""
     column = layout.column(name)
-    if column.kind is Kind.NAME:
-        return sql.SQL("{}.text AS {}").format(_name(name), sql.Identifier(name))
-    if column.kind is Kind.STACK:
-        return sql.SQL("store.stack_text({}) AS {}").format(of(rows, name), sql.Identifier(name))
+    if column.dimension:
+        text, _ = column.dimension.joined(of(rows, name), name)
+        return sql.SQL("{} AS {}").format(text, sql.Identifier(name))
     return sql.SQL("nullif({}, {}) AS {}").format(of(rows, name), layout.absent(name), sql.Identifier(name))
 
 
@@ -38,13 +37,13 @@ def joins(layout: Layout, rows: str, names: Iterable[str]) -> sql.Composed:
     """The joins that `who` and `readable` need."""
     join = sql.SQL("LEFT JOIN store.{} AS {a} ON {a}.id = {}")
     of_who = {"m": ("machines", "machine"), "p": ("processes", "process")}
-    found = [
+    found: list[sql.Composable] = [
         join.format(sql.Identifier(table), of(rows, key), a=sql.Identifier(a)) for a, (table, key) in of_who.items()
     ]
-    texts = [name for name in names if layout.column(name).kind is Kind.NAME]
-    return sql.SQL(" ").join(
-        [*found, *(join.format(sql.Identifier("names"), of(rows, name), a=_name(name)) for name in texts)]
-    )
+    for name in names:
+        if dimension := layout.column(name).dimension:
+            found += dimension.joined(of(rows, name), name)[1]
+    return sql.SQL(" ").join(found)
 
 
 def make_function(connection: psycopg.Connection[Any], table: StreamTable, layout: Layout) -> None:
@@ -74,7 +73,3 @@ def listed(parts: Iterable[sql.Composable]) -> sql.Composed:
 def of(rows: str, name: str) -> sql.Composed:
     """A column of `rows`."""
     return sql.SQL("{}.{}").format(sql.Identifier(rows), sql.Identifier(name))
-
-
-def _name(column: str) -> sql.Identifier:
-    return sql.Identifier(f"{column} name")  # no column name contains a space

@@ -13,6 +13,7 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
+from scope_server.store.dimensions.dimension import Dimension
 from scope_server.store.schema.day_tables import DayTable, Measured
 from scope_server.store.schema.partitions import Partition
 from scope_server.store.writing.connection import WriterConnection
@@ -71,7 +72,7 @@ class Layout(Protocol):
         """Appends rows, in the open transaction.
 
         Args:
-            keyed: columns with keys of names or stacks.
+            keyed: columns with keys of dimensions.
             rows: at least one, with the columns of `BASE` and of the stream, as stored.
 
         Raises:
@@ -157,8 +158,8 @@ class Layout(Protocol):
 
     # ---- references and sizes
 
-    def references(self, stream: str, columns: Iterable[Record], kind: str) -> Sequence[sql.Composable]:
-        """Queries of the keys of `names`, `stacks` or `processes` that the stream's rows refer to, as `id`."""
+    def references(self, stream: str, columns: Iterable[Record], dimension: Dimension) -> Sequence[sql.Composable]:
+        """Queries of the keys of a dimension that the stream's rows refer to, as `id`."""
 
     def measured(self, connection: Connection) -> Measured:
         """The size of all rows, and of each day."""

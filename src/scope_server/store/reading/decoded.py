@@ -7,13 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTable
+from scope_server.store.schema.columns import IN_PROCESS, StreamTable
 from scope_server.store.writing.connection import WriterConnection, integers
 from scope_views.times import TIME
 
 OF_ROW = ("machine_id", "hostname", "task_id")  # beside `time` and the stream's columns
-_NAMES = "SELECT id, text FROM store.names WHERE id = ANY($1)"
-_STACKS = "SELECT id, store.stack_text(id) AS text FROM unnest($1) AS k (id)"
 _PROCESSES = """
 SELECT id, NULLIF(pid, 0) AS pid, CASE WHEN pid <> 0 THEN start_ns END AS start_ns FROM store.processes
 WHERE id = ANY($1)"""
@@ -58,9 +56,9 @@ class Decoder:
             looked_up = _looked_up(connection, _PROCESSES, columns["process"], **of_process)
             found |= {name: values.dictionary_decode() for name, values in looked_up.items()}
         for column in self._table.columns:
-            if column.kind in KEYED:
-                query = _NAMES if column.kind is Kind.NAME else _STACKS
-                found[column.name] = _looked_up(connection, query, columns[column.name], text=pa.string())["text"]
+            if column.dimension:
+                query, keys = column.dimension.texts("$1"), columns[column.name]
+                found[column.name] = _looked_up(connection, query, keys, text=pa.string())["text"]
         return pa.RecordBatch.from_arrays(
             [_typed(found[field.name], field.type) for field in self._schema], schema=self._schema
         )

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from psycopg import sql
 
 from scope_catalogue.condition import And, Condition, IsNull, Not, Or
+from scope_server.store.dimensions.declared import PROCESSES
 from scope_server.store.reading.comparison import Expression, compared, one_of
 from scope_server.store.reading.database import Connection
-from scope_server.store.reading.keys import SHOWN, TEXTS, Comparison, Keys, find_keys
+from scope_server.store.reading.keys import SHOWN, Comparison, Keys, find_keys
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import KEYED, Kind, StreamTable
+from scope_server.store.schema.columns import Kind, StreamTable
 
 
 @dataclass
@@ -30,7 +31,7 @@ async def conditions(connection: Connection, wanted: Selection) -> Conditions:
     """The conditions for rows of a selection, except for its times.
 
     Raises:
-        psycopg.Error: the lookup of names, stacks or processes failed.
+        psycopg.Error: the lookup of keys failed.
     """
     found = Conditions()
     if wanted.machines is not None:
@@ -100,8 +101,9 @@ class _Compiled:
             case _:
                 if negated or condition not in self._keys:
                     return None
-                held = "processes" if self._of_process(condition) else "names"
-                return self._table.layout.holding(held, self._keys[condition])
+                column = self._table.column(condition.column)
+                dimension = column.dimension if column and column.dimension else PROCESSES
+                return self._table.layout.holding(dimension.held, self._keys[condition])
 
     def _comparison(self, comparison: Comparison, negated: bool) -> sql.Composed:
         keys = self._keys.get(comparison)
@@ -114,13 +116,11 @@ class _Compiled:
         column, name = self._table.column(comparison.column), sql.Identifier("r", comparison.column)
         if column is None:  # ktime_ns, which is stored beside the stream's own columns
             return compared(comparison, Expression(name, "bigint", Kind.UNSIGNED))
-        if column.kind not in KEYED or isinstance(comparison, IsNull):
+        if column.dimension is None or isinstance(comparison, IsNull):
             return compared(comparison, Expression(name, column.sql, column.kind))
         if keys is not None:
             return one_of(name, keys, "bigint")
-        stored, text = TEXTS[column.kind]
-        value = sql.SQL("(SELECT {} FROM {} AS t WHERE t.id = {})").format(text.text, stored, name)
-        return compared(comparison, Expression(value, text.type))
+        return compared(comparison, Expression(column.dimension.text_at(name), "text"))
 
     def _of_process(self, comparison: Comparison) -> bool:
         return self._table.is_of_process(comparison.column)

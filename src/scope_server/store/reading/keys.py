@@ -1,6 +1,6 @@
-"""Looks up the keys of the names, stacks and processes that meet a filter's comparisons.
+"""Looks up the keys of the entries of dimensions that meet a filter's comparisons.
 
-Rows refer to names, stacks and processes by key, and each block lists the keys that its rows have.
+Rows refer to entries by key, and each block lists the keys that its rows have.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,8 +11,7 @@ from scope_catalogue.condition import And, Condition, IsNull, Matches, Not, OneO
 from scope_server.store.reading.comparison import Expression, compared
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
-from scope_server.store.schema.columns import KEYED, OF_PROCESS, Kind, StreamTable
-from scope_server.store.writing.texts import digest_of
+from scope_server.store.schema.columns import OF_PROCESS, Kind, StreamTable
 
 Comparison = OneOf | Ordered | Matches | IsNull
 Keys = Mapping[Comparison, Sequence[int]]
@@ -23,10 +22,6 @@ SHOWN = {
     **{name: Expression(sql.SQL(text), "text") for name, text in OF_PROCESS.items()},
     "pid": Expression(sql.SQL("NULLIF(p.pid, 0)"), "bigint"),
     "start_ns": Expression(sql.SQL("CASE WHEN p.pid <> 0 THEN p.start_ns END"), "bigint", Kind.UNSIGNED),
-}
-TEXTS = {  # the table with the texts, and the text of its row `t`
-    Kind.NAME: (sql.Identifier("store", "names"), Expression(sql.SQL("t.text"), "text")),
-    Kind.STACK: (sql.Identifier("store", "stacks"), Expression(sql.SQL("store.stack_text(t.id)"), "text")),
 }
 
 
@@ -64,13 +59,14 @@ def _query(
         # Nearly all processes meet a negated comparison.
         return None if negated else _processes(comparison, machines)
     column = table.column(comparison.column)
-    if column is None or column.kind not in KEYED or isinstance(comparison, IsNull):
+    if column is None or column.dimension is None or isinstance(comparison, IsNull):
         return None
-    stored, text = TEXTS[column.kind]
+    stored = sql.Identifier("store", column.dimension.table)
     if isinstance(comparison, OneOf):
-        digests = sql.Literal([digest_of(str(value)) for value in comparison.values])
+        digests = sql.Literal([column.dimension.digest(str(value)) for value in comparison.values])
         return sql.SQL("SELECT id FROM {} WHERE digest = ANY({}::bytea[])").format(stored, digests)
-    return sql.SQL("SELECT t.id FROM {} AS t WHERE {}").format(stored, compared(comparison, text))
+    text = sql.SQL(column.dimension.text)
+    return sql.SQL("SELECT t.id FROM {} AS t WHERE {}").format(stored, compared(comparison, Expression(text, "text")))
 
 
 def _processes(comparison: Comparison, machines: Sequence[int] | None) -> sql.Composed:

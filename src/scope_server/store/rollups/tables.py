@@ -5,6 +5,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from scope_server.store.dimensions.dimension import Dimension
 from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
 from scope_server.store.schema.columns import OF_ROLLUP, StreamTable, keys_of_rollup
 from scope_server.store.schema.functions import show
@@ -59,7 +60,8 @@ def _comments(table: StreamTable, relation: sql.Identifier) -> list[sql.Composed
     said = dict(_MEANINGS)
     for name in table.rollup.by:
         of_groups, of_buckets = keys_of_rollup(name)
-        said |= {of_groups: "key in store.names, per group", of_buckets: "key in store.names, per bucket"}
+        key = f"key in store.{_dimension(table, name).table}"
+        said |= {of_groups: f"{key}, per group", of_buckets: f"{key}, per bucket"}
     return [
         sql.SQL("COMMENT ON TABLE {} IS {}").format(relation, sql.Literal(about)),
         *(
@@ -103,6 +105,12 @@ def _functions(table: StreamTable) -> dict[str, tuple[dict[str, str], sql.Compos
     return found
 
 
+def _dimension(table: StreamTable, name: str) -> Dimension:
+    column = table.column(name)
+    assert column and column.dimension, name  # `stream_table` has checked it
+    return column.dimension
+
+
 def _meaning(table: StreamTable, column: str) -> str:
     return table.meanings.get(column, column)
 
@@ -116,10 +124,7 @@ def _rows(level: int) -> sql.Composed:
 
 def _texts(table: StreamTable) -> tuple[sql.Composed, sql.Composed]:
     # In the target list, so that only queries that use a key do the lookup.
-    shown = [
-        sql.SQL("(SELECT n.text FROM store.names AS n WHERE n.id = u.{})").format(sql.Identifier(name))
-        for name in table.rollup.by
-    ]
+    shown = [_dimension(table, name).text_at(sql.SQL("u.{}").format(sql.Identifier(name))) for name in table.rollup.by]
     aliases = [sql.Identifier(name) for name in table.rollup.by]
     return _comma(shown), _comma(aliases)
 

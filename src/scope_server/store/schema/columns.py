@@ -10,9 +10,11 @@ from scope_catalogue.condition import Condition, columns_read
 from scope_catalogue.errors import InvalidFilter
 from scope_catalogue.literal import ColumnType
 from scope_catalogue.shown import Latest, Rollup
-from scope_catalogue.stream import Column, DescribedStream, Mode
+from scope_catalogue.stream import Column, DescribedStream, Mode, TypedColumn
 from scope_catalogue.where import read_filter
 from scope_server.errors import SchemaConflict
+from scope_server.store.dimensions.declared import STACKS, of_column
+from scope_server.store.dimensions.dimension import Dimension
 from scope_server.store.layout.contract import Layout, Record
 from scope_server.store.schema.arrow import NUMBERS, arrow_type
 
@@ -21,29 +23,48 @@ class Kind(StrEnum):
     """How a value is stored."""
 
     PLAIN = "plain"
-    NAME = "name"  # the key of a row in store.names
-    STACK = "stack"  # the key of a row in store.stacks
+    KEY = "key"  # of an entry of the column's dimension
     UNSIGNED = "unsigned"  # 64-bit unsigned, stored in a bigint: from 2**63 on, the stored value is negative
     UNSIGNED_LIST = "unsigned_list"
 
 
-KEYED = (Kind.NAME, Kind.STACK)
-
-
 @dataclass(frozen=True)
 class StoredColumn:
-    """A column of an event table: `sql` is its SQL type, `stored` the Arrow type that is written."""
+    """A column of an event table.
+
+    Attributes:
+        arrow: the Arrow type that is received.
+        sql: the SQL type.
+        stored: the Arrow type that is written.
+        dimension: whose keys are stored in place of texts, if any.
+    """
 
     name: str
     arrow: pa.DataType
     sql: str
     stored: pa.DataType
     kind: Kind = Kind.PLAIN
+    dimension: Dimension | None = None
 
     @property
     def is_list(self) -> bool:
         """Whether the values are lists."""
         return self.sql.endswith("[]")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are texts that are compared as a whole, unlike stacks."""
+        return self.dimension is not None and self.dimension.parts is None
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether the values are call stacks."""
+        return self.dimension is STACKS
+
+    @property
+    def recorded_kind(self) -> str:
+        """The kind as `store.streams` has it."""
+        return self.dimension.kind if self.dimension else self.kind.value
 
 
 @dataclass(frozen=True)
@@ -89,12 +110,12 @@ class StreamTable:
     @property
     def records(self) -> list[Record]:
         """The columns as a layout takes them."""
-        return [{"name": one.name, "sql": one.sql, "kind": one.kind.value} for one in self.columns]
+        return [{"name": one.name, "sql": one.sql, "kind": one.recorded_kind} for one in self.columns]
 
     @property
     def keyed(self) -> tuple[str, ...]:
-        """The columns with keys of names or stacks."""
-        return tuple(column.name for column in self.columns if column.kind in KEYED)
+        """The columns with keys of dimensions."""
+        return tuple(column.name for column in self.columns if column.dimension)
 
     def is_of_process(self, name: str) -> bool:
         """Whether a name stands for something that is stored with the rows' processes."""
@@ -162,17 +183,18 @@ RESERVED = (*(set(BASE) - {"ktime_ns"}), *OF_BLOCK, "machine_id", "hostname", "t
 _LONGEST_NAME = 54  # maximum length of a table's name; partitions add 9 characters for the day
 
 
-def stored_column(name: str, arrow: pa.DataType, stack: bool = False) -> StoredColumn:
-    """The stored column for this Arrow type; `stack`: the texts are stacks.
+def stored_column(column: TypedColumn, arrow: pa.DataType) -> StoredColumn:
+    """The stored column for this Arrow type.
 
     Raises:
         SchemaConflict: the type cannot be stored.
     """
-    if arrow in NUMBERS and not stack:
+    name = column.name
+    if arrow in NUMBERS and not column.stack:
         sql, stored = NUMBERS[arrow]
         return StoredColumn(name, arrow, sql, stored, Kind.UNSIGNED if arrow == pa.uint64() else Kind.PLAIN)
     if pa.types.is_dictionary(arrow) and arrow.value_type == pa.string():
-        return StoredColumn(name, arrow, "bigint", pa.int64(), Kind.STACK if stack else Kind.NAME)
+        return StoredColumn(name, arrow, "bigint", pa.int64(), Kind.KEY, of_column(column))
     is_list = pa.types.is_list(arrow) or pa.types.is_fixed_size_list(arrow)
     if is_list and arrow.value_type in NUMBERS and arrow.value_type != pa.binary():
         sql, stored = NUMBERS[arrow.value_type]
@@ -196,7 +218,7 @@ def stream_table(stream: DescribedStream, layout: Layout) -> StreamTable:
         )
     schema = pa.schema([pa.field(column.name, arrow_type(column.type)) for column in stream.columns])
     own = [column for column in stream.columns if column.name not in BASE and column.name not in IN_PROCESS]
-    columns = tuple(stored_column(column.name, schema.field(column.name).type, column.stack) for column in own)
+    columns = tuple(stored_column(column, schema.field(column.name).type) for column in own)
     return StreamTable(
         name=stream.name,
         probe=stream.probe,
@@ -218,13 +240,13 @@ def stream_table(stream: DescribedStream, layout: Layout) -> StreamTable:
 
 
 def _rollup(stream: DescribedStream, columns: tuple[StoredColumn, ...]) -> Rollup:
-    kinds = {column.name: column.kind for column in columns}
-    types = {column.name: column.sql for column in columns if column.kind not in KEYED}
-    rollup = stream.rollup or Rollup(by=("comm",) if kinds.get("comm") is Kind.NAME else ())
+    texts = {column.name for column in columns if column.is_text}
+    types = {column.name: column.sql for column in columns if not column.dimension}
+    rollup = stream.rollup or Rollup(by=("comm",) if "comm" in texts else ())
     added_up = (rollup.count, rollup.measured, rollup.failures)
     unknown = [name for name in added_up if name and types.get(name) not in WHOLE]
     unknown += [rollup.histogram] if rollup.histogram and types.get(rollup.histogram) != "bigint[]" else []
-    unknown += [name for name in rollup.by if kinds.get(name) is not Kind.NAME]
+    unknown += [name for name in rollup.by if name not in texts]
     keys = [column for name in rollup.by for column in keys_of_rollup(name)]
     unknown += [name for name in keys if name in OF_ROLLUP or keys.count(name) > 1]
     if unknown:
@@ -240,7 +262,7 @@ def _condition(stream: DescribedStream, columns: tuple[StoredColumn, ...], where
         condition = read_filter(where, stream.types)
     except InvalidFilter as error:
         raise SchemaConflict(f"stream '{stream.name}': its rollup needs a filter that is not valid: {error}") from None
-    whole = {column.name for column in columns if column.kind not in KEYED and column.sql in WHOLE}
+    whole = {column.name for column in columns if not column.dimension and column.sql in WHOLE}
     if strange := columns_read(condition) - whole:
         raise SchemaConflict(
             f"stream '{stream.name}': its rollup's filter compares '{min(strange)}', which is no number"
@@ -256,7 +278,7 @@ def _latest(stream: DescribedStream, columns: tuple[StoredColumn, ...]) -> Lates
     used = (*latest.totals, *latest.means, *latest.means.values(), *latest.held, latest.ended)
     unknown = [name for name in used if name and name not in types]
     unknown += [name for name in (*latest.key, *latest.by) if types.get(name) not in WHOLE or name in OF_GROUP]
-    keyed = {column.name for column in columns if column.kind in KEYED}
+    keyed = {column.name for column in columns if column.dimension}
     unknown += [name for name in latest.totals[:1] if types.get(name) not in WHOLE]
     unknown += [name for name in (*used, *latest.means.values()) if name in keyed]
     if unknown or not latest.totals:

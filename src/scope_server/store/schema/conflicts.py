@@ -28,14 +28,14 @@ def set_aside(connection: Connection, table: StreamTable, columns: Sequence[Reco
     found = []
     for column in columns:
         now = table.column(column["name"])
-        if now is None or (column["sql"], column["kind"]) == (now.sql, now.kind.value):
+        if now is None or (column["sql"], column["kind"]) == (now.sql, now.recorded_kind):
             found.append(column)
         elif is_learnt(connection, table.name, now.name, column["type"]):
             found.append({**column, "name": _renamed(connection, table, now.name, taken)})
         else:
             raise SchemaConflict(
                 f"stream '{table.name}': column '{now.name}' is {column['type']} ({column['kind']}) in the database "
-                f"and {now.arrow} ({now.kind}) in the catalogue; give the changed column another name"
+                f"and {now.arrow} ({now.recorded_kind}) in the catalogue; give the changed column another name"
             )
     return found
 

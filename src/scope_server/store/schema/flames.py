@@ -6,8 +6,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from scope_server.store.dimensions.declared import STACKS, of_kind
 from scope_server.store.layout.contract import Record
-from scope_server.store.schema.columns import Kind, StreamTable
+from scope_server.store.schema.columns import StreamTable
 from scope_server.store.schema.functions import show
 
 _COLUMNS = {"level": "integer", "value": "bigint", "self": "bigint", "label": "text"}
@@ -29,7 +30,7 @@ FROM (
         GROUP BY e.{stack}
     ) AS s
 ) AS a CROSS JOIN LATERAL store.flame_graph(a.stacks, a.weights) AS f"""
-_OF_COMM = " AND ($4 IS NULL OR e.comm IN (SELECT id FROM store.names WHERE text = ANY ($4)))"
+_OF_COMM = " AND ($4 IS NULL OR e.comm IN (SELECT t.id FROM {table} AS t WHERE {text} = ANY ($4)))"
 
 
 def make(connection: psycopg.Connection[Any], table: StreamTable, columns: Sequence[Record]) -> None:
@@ -37,8 +38,9 @@ def make(connection: psycopg.Connection[Any], table: StreamTable, columns: Seque
 
     Streams of states have none: a state is reported again and again, and must not be added up.
     """
-    kinds = {column["name"]: column["kind"] for column in columns}
-    stacks = [name for name, kind in kinds.items() if kind == Kind.STACK]
+    dimensions = {column["name"]: of_kind(column["kind"]) for column in columns}
+    stacks = [name for name, dimension in dimensions.items() if dimension is STACKS]
+    of_comm = dimensions.get("comm")
     weight = table.rollup.measured
     if not stacks or not weight or table.latest:
         return
@@ -47,7 +49,9 @@ def make(connection: psycopg.Connection[Any], table: StreamTable, columns: Seque
         stack=sql.Identifier(stacks[0]),
         weight=sql.Identifier(weight),
         found=table.layout.rows(table.name, columns, of_rows, blocks=of_blocks),
-        of_comm=sql.SQL(_OF_COMM if kinds.get("comm") == Kind.NAME else " AND $4 IS NULL"),
+        of_comm=sql.SQL(_OF_COMM if of_comm else " AND $4 IS NULL").format(
+            **{"table": sql.Identifier("store", of_comm.table), "text": sql.SQL(of_comm.text)} if of_comm else {}
+        ),
     )
     about = (
         f"{table.meaning}: the flame graph of {weight}, {table.meanings[weight]}. Each node comes before those that it "

@@ -160,4 +160,4 @@ def _exists(connection: Connection, schema: str, name: str) -> bool:
 
 
 def _record(column: StoredColumn) -> Record:
-    return {"name": column.name, "type": str(column.arrow), "sql": column.sql, "kind": column.kind.value}
+    return {"name": column.name, "type": str(column.arrow), "sql": column.sql, "kind": column.recorded_kind}

@@ -14,9 +14,11 @@ import psycopg
 from psycopg import sql
 
 from scope_server.errors import InvalidSettings, SchemaConflict
+from scope_server.store.dimensions.declared import of_parts, of_rows
 
 ROWS = ("scope", "fresh", "packed", "rows", "rollups", "latest", "ranked")  # schemas of which it reads everything
-REFERRED = ("machines", "names", "frames", "stacks", "processes", "tasks", "runs", "batches")  # in schema store
+_DIMENSIONS = tuple(one.table for one in (*of_rows(), *of_parts()))
+REFERRED = ("machines", *_DIMENSIONS, "tasks", "runs", "batches")  # in schema store
 LIMITS = {
     "default_transaction_read_only": "on",
     "statement_timeout": "30s",

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from psycopg import sql
 
+from scope_server.store.dimensions.declared import of_kind
 from scope_server.store.layout.contract import Record
-from scope_server.store.schema.columns import OF_PROCESS, Kind, StreamTable
+from scope_server.store.schema.columns import OF_PROCESS, StreamTable
 
 # In the target list, so that only queries that use task_id do the lookup: the catalogue is large.
 _TASK = sql.SQL(
@@ -47,14 +48,13 @@ def joined(
     joins: list[sql.Composable] = []
     for column in columns:
         name = sql.Identifier(column["name"])
-        if column["kind"] == Kind.NAME:
-            alias = sql.Identifier(f"{column['name']} name")  # no column has a blank in its name
-            joins.append(sql.SQL("LEFT JOIN store.names AS {a} ON {a}.id = e.{n}").format(a=alias, n=name))
-            shown.append(sql.SQL("{}.text AS {}").format(alias, name))
-        elif column["kind"] == Kind.STACK:
-            shown.append(sql.SQL("store.stack_text(e.{n}) AS {n}").format(n=name))
-        else:
+        dimension = of_kind(column["kind"])
+        if dimension is None:
             shown.append(sql.SQL("e.{}").format(name))
+            continue
+        text, join = dimension.joined(sql.SQL("e.{}").format(name), column["name"])
+        shown.append(sql.SQL("{} AS {}").format(text, name))
+        joins += join
     return sql.SQL(
         "SELECT e.time, e.ktime_ns, m.machine_id, m.hostname, {task}{process}e.batch, e.ordinal, {shown} "
         "FROM ({found}) AS e "

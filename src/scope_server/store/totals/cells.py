@@ -14,7 +14,7 @@ from typing import Literal
 
 from scope_catalogue.nearest import unknown
 from scope_server.errors import InvalidQuery
-from scope_server.store.schema.columns import KEYED, WHOLE, Kind, StreamTable
+from scope_server.store.schema.columns import WHOLE, Kind, StreamTable
 
 MOST = 20
 _CELL = re.compile(r"\s*([a-z]+)([0-9.]*)\s*(?:\(\s*([a-z0-9_]+)\s*(?:,\s*([a-z0-9_]+)\s*)?\))?\s*")
@@ -106,7 +106,7 @@ def number_column(table: StreamTable, name: str, parameter: str = "cells") -> st
     numbers = [
         one.name
         for one in table.columns
-        if one.kind not in KEYED and (one.sql in WHOLE or one.sql in ("real", "double precision", "boolean"))
+        if not one.dimension and (one.sql in WHOLE or one.sql in ("real", "double precision", "boolean"))
     ]
     if name in numbers:
         return name

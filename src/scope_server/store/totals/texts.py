@@ -7,8 +7,6 @@ from scope_server.store.reading.database import Connection
 from scope_server.store.schema.columns import Kind
 from scope_server.store.totals.question import MACHINE, Question
 
-_NAMES = "SELECT id, text FROM store.names WHERE id = ANY(%s::bigint[])"
-_STACKS = "SELECT id, store.stack_text(id) AS text FROM unnest(%s::bigint[]) AS k (id)"
 _MACHINES = "SELECT id, machine_id, hostname FROM store.machines WHERE id = ANY(%s::bigint[])"
 
 Key = tuple[Any, ...]
@@ -31,8 +29,8 @@ async def _column(connection: Connection, question: Question, number: int, keys:
         found = await (await connection.execute(_MACHINES, [list(set(values))])).fetchall()
         machines = {row["id"]: {"machine_id": row["machine_id"], "hostname": row["hostname"]} for row in found}
         return [machines.get(value, {"machine_id": None, "hostname": None}) for value in values]
-    if column and column.kind in (Kind.NAME, Kind.STACK):
-        asked = _NAMES if column.kind is Kind.NAME else _STACKS
+    if column and column.dimension:
+        asked = column.dimension.texts("%s::bigint[]")
         ids = [value for value in set(values) if value]
         texts = {row["id"]: row["text"] for row in await (await connection.execute(asked, [ids])).fetchall()}
         return [{name: texts.get(value)} for value in values]

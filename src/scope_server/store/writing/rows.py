@@ -1,15 +1,17 @@
 """Converts received columns to stored columns: keys for repeated values, PostgreSQL's types for the rest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTable
+from scope_server.store.dimensions.declared import PROCESSES, Process
+from scope_server.store.dimensions.dimension import Dimension
+from scope_server.store.schema.columns import IN_PROCESS, StreamTable
+from scope_server.store.writing.dimensions import Keys, Wanted
 
-Process = tuple[int, int, int]  # machine (key), pid, start_ns
 Integers = npt.NDArray[np.int64]
 
 
@@ -23,27 +25,18 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Keys:
-    """Keys of the values that rows refer to."""
-
-    names: Mapping[str, int]
-    stacks: Mapping[str, int]
-    processes: Mapping[Process, int]
-
-
-@dataclass(frozen=True)
 class _Coded:
     # A column as indices into its distinct values.
     codes: Integers
     values: list[str | None]
-    kind: Kind
+    dimension: Dimension
 
 
 class StreamRows:
     """Rows of several batches of one stream, to be written together.
 
     Attributes:
-        names, stacks, processes: values that need keys before `stored` can be called.
+        wanted: values that need keys before `stored` can be called.
     """
 
     def __init__(self, table: StreamTable, parts: Sequence[Part]) -> None:
@@ -55,13 +48,12 @@ class StreamRows:
         self._offsets = np.array([part.boot_to_utc_ns for part in parts], np.int64)
         self._machines = np.array([part.machine for part in parts], np.int64)
         self._coded = {
-            column.name: _coded(self._whole(column.name), column.kind)
+            column.name: _coded(self._whole(column.name), column.dimension)
             for column in table.columns
-            if column.kind in KEYED
+            if column.dimension
         }
-        self.names = self._texts(Kind.NAME)
-        self.stacks = self._texts(Kind.STACK)
-        self._process_codes, self.processes = self._distinct_processes()
+        self._process_codes, self._processes = self._distinct_processes()
+        self.wanted: Wanted = {PROCESSES: self._processes, **self._texts()}
 
     def stored(self, batches: Sequence[int | None], keys: Keys) -> pa.Table:
         """The rows with the columns of `BASE` and of the stream, as stored.
@@ -72,7 +64,7 @@ class StreamRows:
         ktime = self._whole("ktime_ns").to_numpy(zero_copy_only=False).astype(np.int64)
         micros = (ktime + np.repeat(self._offsets, self._counts)) // 1000
         begins = np.cumsum(self._counts) - self._counts
-        processes = np.array([keys.processes[one] for one in self.processes], np.int64)
+        processes = np.array([keys[PROCESSES][one] for one in self._processes], np.int64)
         columns = {
             "time": pa.array(micros).cast(pa.timestamp("us", "UTC")),
             "ktime_ns": pa.array(ktime),
@@ -82,7 +74,7 @@ class StreamRows:
             "ordinal": pa.array((np.arange(len(ktime)) - np.repeat(begins, self._counts)).astype(np.int32)),
         }
         for column in self.table.columns:
-            if column.kind in KEYED:
+            if column.dimension:
                 coded = self._coded[column.name]
                 key = _keys_of(coded, keys)[coded.codes]
                 columns[column.name] = pa.array(key, mask=key == 0)
@@ -97,10 +89,11 @@ class StreamRows:
     def _whole(self, name: str) -> pa.Array:
         return self._rows.column(name).chunk(0)  # exactly one chunk: they were combined, and there are rows
 
-    def _texts(self, kind: Kind) -> set[str]:
-        return {
-            text for column in self._coded.values() if column.kind is kind for text in column.values if text is not None
-        }
+    def _texts(self) -> dict[Dimension, set[Hashable]]:
+        found: dict[Dimension, set[Hashable]] = {}
+        for column in self._coded.values():
+            found.setdefault(column.dimension, set()).update(text for text in column.values if text is not None)
+        return found
 
     def _distinct_processes(self) -> tuple[Integers, list[Process]]:
         # Three small dictionaries, combined into one number.
@@ -135,7 +128,7 @@ def _completed(rows: pa.Table, table: StreamTable) -> pa.Table:
     return pa.table(columns, schema=table.schema)
 
 
-def _coded(column: pa.DictionaryArray, kind: Kind) -> _Coded:
+def _coded(column: pa.DictionaryArray, dimension: Dimension) -> _Coded:
     # Only values used in rows: a hostile dictionary may have millions of unused ones. Code 0 is "none".
     indices = column.indices.cast(pa.int64())
     used = indices.unique().drop_null()
@@ -143,9 +136,9 @@ def _coded(column: pa.DictionaryArray, kind: Kind) -> _Coded:
     place = np.zeros(len(column.dictionary) + 1, np.int64)
     place[used.to_numpy()] = np.arange(1, len(used) + 1)
     codes = place[indices.fill_null(len(column.dictionary)).to_numpy()]
-    return _Coded(codes, [None, *values], kind)
+    return _Coded(codes, [None, *values], dimension)
 
 
 def _keys_of(column: _Coded, keys: Keys) -> Integers:
-    of_kind = keys.names if column.kind is Kind.NAME else keys.stacks
-    return np.array([0 if text is None else of_kind[text] for text in column.values], np.int64)
+    its = keys[column.dimension]
+    return np.array([0 if text is None else its[text] for text in column.values], np.int64)

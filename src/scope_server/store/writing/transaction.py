@@ -1,9 +1,11 @@
 """Writes a group of deliveries: rows, catalogue and event counts are committed together."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scope_server.errors import Rejected
+from scope_server.store.dimensions.declared import Process
+from scope_server.store.dimensions.dimension import Dimension
 from scope_server.store.latest.put import put_states
 from scope_server.store.rollups.packed import FRESH, packed
 from scope_server.store.rollups.tally import tally
@@ -26,9 +28,9 @@ from scope_server.store.writing.delivery import (
     Verdict,
 )
 from scope_server.store.writing.described import Description
-from scope_server.store.writing.dimensions import Dimensions
+from scope_server.store.writing.dimensions import Dimensions, Keys
 from scope_server.store.writing.rejections import keep, legible, take_back
-from scope_server.store.writing.rows import Keys, Part, Process, StreamRows
+from scope_server.store.writing.rows import Part, StreamRows
 from scope_server.store.writing.runs import Runs
 
 
@@ -191,12 +193,11 @@ class Session:
                     new = Description(facts, one.delivery.content.as_of_ns)
                     earlier = descriptions.get(process)
                     descriptions[process] = earlier.joined(new) if earlier else new
-        return self._dimensions.ensure(
-            {name for stream in streams for name in stream.names},
-            {stack for stream in streams for stack in stream.stacks},
-            {process for stream in streams for process in stream.processes},
-            descriptions,
-        )
+        wanted: dict[Dimension, set[Hashable]] = {}
+        for stream in streams:
+            for dimension, values in stream.wanted.items():
+                wanted.setdefault(dimension, set()).update(values)
+        return self._dimensions.ensure(wanted, descriptions)
 
 
 def _refused(rejected: Rejected) -> Outcome:

@@ -8,6 +8,7 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
+from scope_server.store.dimensions.dimension import Dimension
 from scope_server.store.layout.blocks import rows as reading
 from scope_server.store.layout.blocks import tables
 from scope_server.store.layout.blocks.compaction import Compaction
@@ -56,9 +57,9 @@ class Blocks:
         """The tables of fresh and of packed blocks."""
         return [sql.Identifier(schema, stream) for schema in (FRESH, PACKED)]
 
-    def references(self, stream: str, columns: Iterable[Record], kind: str) -> Sequence[sql.Composable]:
+    def references(self, stream: str, columns: Iterable[Record], dimension: Dimension) -> Sequence[sql.Composable]:
         """Each block has the keys of all its rows."""
-        return reading.references(stream, kind)
+        return reading.references(stream, dimension)
 
     def measured(self, connection: psycopg.Connection[Any]) -> Measured:
         """The sizes of the partitions."""

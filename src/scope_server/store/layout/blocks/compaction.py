@@ -10,10 +10,10 @@ import time
 from collections import Counter
 from collections.abc import Collection
 
+from scope_server.store.dimensions.declared import of_kind
 from scope_server.store.layout.blocks.packing import BLOCK_ROWS, DAY_US, packed, unpacked
 from scope_server.store.layout.blocks.tables import FRESH, PACKED, is_list, stored
 from scope_server.store.layout.contract import Record
-from scope_server.store.schema.columns import KEYED
 from scope_server.store.schema.partitions import Partition, Partitions
 from scope_server.store.writing.connection import DataRefused, WriterConnection, strings
 
@@ -99,7 +99,7 @@ class Compaction:
         blocks = connection.table(_TAKE.format(**where, partition=fresh.name, columns=taken))
         rows = unpacked(blocks, names)
         if len(rows):
-            keyed = [column["name"] for column in columns if column["kind"] in KEYED]
+            keyed = [column["name"] for column in columns if of_kind(column["kind"])]
             connection.ingest(PACKED, stream, packed(rows, keyed, DAY_US))
         connection.commit()
         about = {"stream": stream, "day": fresh.day.isoformat(), "blocks": len(blocks), "rows": len(rows)}

@@ -19,7 +19,7 @@ def packed(rows: pa.Table, keyed: Sequence[str], span_us: int) -> pa.Table:
 
     Args:
         rows: with the columns of `BASE` and of the stream, as stored.
-        keyed: columns with keys of names or stacks.
+        keyed: columns with keys of dimensions whose `held` is `names`.
         span_us: length of a time span; no block has rows of two spans (counted from 1970).
     """
     time = rows.column("time").cast(pa.int64()).to_numpy()

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from psycopg import sql
 
+from scope_server.store.dimensions.dimension import Dimension
 from scope_server.store.layout.blocks.tables import FRESH, PACKED, is_list, stored
 from scope_server.store.layout.contract import BLOCK, PART, PLACE, Conditions, Record
 
@@ -12,8 +13,6 @@ _NOTHING: Sequence[sql.Composable] = ()
 DAY = timedelta(days=1)  # a block has rows of only one day
 
 _AND = sql.SQL(" AND ")
-# A block has its references in arrays. Names and stacks share an array, and the sequence of their keys.
-_HELD = {"names": "names", "stacks": "names", "processes": "processes"}
 
 
 def rows(
@@ -122,9 +121,9 @@ def chosen(blocks: Iterable[tuple[int, str]]) -> Conditions:
     return [], [sql.SQL("({})").format(sql.SQL(" OR ").join(each))]
 
 
-def references(stream: str, kind: str) -> list[sql.Composable]:
-    """Queries of the keys of this kind that blocks refer to."""
-    held = sql.Identifier(_HELD[kind])
+def references(stream: str, dimension: Dimension) -> list[sql.Composable]:
+    """Queries of the keys of a dimension that blocks refer to, with those of others that share the array."""
+    held = sql.Identifier(dimension.held)
     return [
         sql.SQL("SELECT unnest({}) AS id FROM {}").format(held, sql.Identifier(schema, stream))
         for schema in (FRESH, PACKED)

@@ -14,7 +14,7 @@ MEANINGS = {
     "row_count": "number of rows, which is the length of each column's array",
     "machines": "distinct machines of the rows",
     "processes": "distinct processes of the rows",
-    "names": "distinct keys in all name and stack columns of the rows",
+    "names": "distinct keys in all columns of the rows with keys of texts",
 }
 
 

@@ -9,14 +9,14 @@ from datetime import datetime
 
 from psycopg import sql
 
+from scope_server.store.dimensions.dimension import Dimension
 from scope_server.store.layout.contract import BLOCK, PART, PLACE, Conditions, Record
 from scope_server.store.layout.hypertables.tables import ROWS
-from scope_server.store.schema.columns import BASE, Kind
+from scope_server.store.schema.columns import BASE
 
 _AND = sql.SQL(" AND ")
 _COMMA = sql.SQL(", ")
 _NO_PART = "0::bigint"  # a batch's number tells it from all others
-_OF = {"names": Kind.NAME, "stacks": Kind.STACK}
 
 
 def rows(
@@ -101,12 +101,12 @@ def chosen(blocks: Iterable[tuple[int, str]]) -> Conditions:
     return [sql.SQL("r.batch = ANY({})").format(_array([int(batch) for _, batch in blocks]))], []
 
 
-def references(stream: str, columns: Iterable[Record], kind: str) -> list[sql.Composable]:
-    """Queries of the keys of this kind in the rows' columns."""
-    if kind == "processes":
-        names = ["process"]
+def references(stream: str, columns: Iterable[Record], dimension: Dimension) -> list[sql.Composable]:
+    """Queries of the keys of a dimension in the rows' columns."""
+    if dimension.kind in BASE:
+        names = [dimension.kind]
     else:
-        names = [column["name"] for column in columns if column["kind"] == _OF[kind]]
+        names = [column["name"] for column in columns if column["kind"] == dimension.kind]
     table = sql.Identifier(ROWS, stream)
     return [sql.SQL("SELECT DISTINCT {} AS id FROM {}").format(sql.Identifier(name), table) for name in names]
 
