@@ -61,6 +61,7 @@ from scope_server.store.upkeep.readers import Readers
 from scope_server.store.upkeep.upkeep import Job, Upkeep
 from scope_server.store.writing.quarantine import Quarantine
 from scope_wire.background import background
+from scope_wire.calls import BoundCalls
 from scope_wire.endpoint import Endpoint
 from scope_wire.keys import Credentials
 from scope_wire.refused.refusals import Refusals
@@ -181,7 +182,9 @@ async def serve(
             limits=fleet.limits,
         )
         if settings.receives:
-            endpoints += await _for_agents(settings, service, EnrolmentService(register, answers), own, cleanup)
+            endpoints += await _for_agents(
+                settings, service, EnrolmentService(register, answers), own, refusals=register.refusals, cleanup=cleanup
+            )
         ingest, enrol = map(str, endpoints or ("", ""))
         log.info("server listens", extra={"http": str(http), "ingest": ingest, "enrol": enrol, "role": settings.role})
         listens(str(http), ingest, enrol)
@@ -220,6 +223,8 @@ async def _for_agents(
     service: SessionService,
     enrolment: EnrolmentService,
     own: Callable[[], Credentials],
+    *,
+    refusals: Refusals,
     cleanup: AsyncExitStack,
 ) -> list[Endpoint]:
     ingest = await serve_grpc(
@@ -227,16 +232,16 @@ async def _for_agents(
         partial(add_SessionServicer_to_server, service),
         Endpoint.parse(settings.ingest, "ingest").showing(own),
         cleanup,
-        of_clients=True,
         calls=2 * settings.sessions + _WAITING,
+        bound=BoundCalls(refusals),
     )
     enrol = await serve_grpc(
         "enrol",
         partial(add_EnrolmentServicer_to_server, enrolment),
         Endpoint.parse(settings.enrol, "enrol").showing(own),
         cleanup,
-        of_clients=False,
         calls=_STRANGERS,
+        bound=None,
     )
     return [ingest, enrol]
 

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from scope_server.api.serving import Runner
 from scope_server.errors import AddressTaken
+from scope_wire.calls import BOUNDS, BoundCalls
 from scope_wire.channel import Options, listen, server_options
 from scope_wire.endpoint import Endpoint
 from scope_wire.https import serving
@@ -66,8 +67,8 @@ async def serve_grpc(
     at: Endpoint,
     cleanup: AsyncExitStack,
     *,
-    of_clients: bool,
     calls: int,
+    bound: BoundCalls | None,
 ) -> Endpoint:
     """Serves agents until `cleanup`, with at most `calls` calls at a time; returns the endpoint with its port.
 
@@ -76,18 +77,18 @@ async def serve_grpc(
     Args:
         purpose: name of the setting.
         add: adds the service to the server.
-        of_clients: whether clients must have a certificate.
+        bound: of the calls of each certificate; None: clients need none.
 
     Raises:
         AddressTaken: another program listens there.
     """
 
     async def begin() -> Endpoint:
-        options = server_options() if of_clients else [*server_options(), *_of_strangers()]
-        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=calls)
+        options = [*server_options(), *(BOUNDS if bound else _of_strangers())]
+        server = grpc.aio.server(interceptors=[bound] if bound else [], options=options, maximum_concurrent_rpcs=calls)
         add(server)
         try:
-            found = listen(server, at, of_clients=of_clients)
+            found = listen(server, at, of_clients=bound is not None)
         except OSError as error:
             raise AddressTaken(purpose, str(at), str(error)) from None
         await server.start()

@@ -12,6 +12,7 @@ from scope_agentd.identity.membership import Membership
 from scope_agentd.settings import Settings
 from scope_proto.scope.v1 import control_pb2
 from scope_proto.scope.v1.control_pb2_grpc import add_AgentControlServicer_to_server
+from scope_wire.calls import BOUNDS, BoundCalls
 from scope_wire.channel import listen, server_options
 from scope_wire.endpoint import Endpoint
 from scope_wire.refused.refusals import Refusals
@@ -27,7 +28,9 @@ async def start_server(
     Raises:
         PortTaken: another program listens on the port.
     """
-    server = grpc.aio.server(interceptors=[RequireRole(membership, refusals)], options=server_options())
+    server = grpc.aio.server(
+        interceptors=[BoundCalls(refusals), RequireRole(membership, refusals)], options=[*server_options(), *BOUNDS]
+    )
     add_AgentControlServicer_to_server(service, server)
     health_pb2_grpc.add_HealthServicer_to_server(health_of_agent.servicer, server)
     await health_of_agent.tell()

@@ -25,6 +25,7 @@ class Reason(StrEnum):
     TOKEN = "token"
     INVALID = "invalid"
     HANDSHAKE = "handshake"
+    CALLS = "calls"
 
 
 class Refusals:

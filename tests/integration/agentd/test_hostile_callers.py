@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +33,7 @@ from tests.ports import free_port
 from scope_agentd.control import auth
 from scope_proto.scope.v1 import control_pb2
 from scope_server.identity.authority import Authority
+from scope_wire.calls import MOST_CALLS
 from scope_wire.identity import AGENT_NAME, Identity, Kind, Role
 from scope_wire.keys import Anonymous
 from scope_wire.limits import MESSAGE_BYTES
@@ -136,7 +138,9 @@ async def test_no_call_without_a_valid_certificate(
                 assert await codes_of(channel) == no_connection
             assert await asyncio.to_thread(shake_hands, control, AGENT_NAME, of_person(authority), "TLSv1_2") is None
             async with to_agent(control, revoked) as channel:
-                assert set((await codes_of(channel)).values()) == {Code.UNAUTHENTICATED}
+                assert await codes_of(channel) == dict.fromkeys(
+                    (method.name for method in METHODS), Code.UNAUTHENTICATED
+                )
             for stranger in (of_machine(authority, "0" * 32), authority.issue(Identity(Kind.SERVER))):
                 async with to_agent(control, stranger) as channel:
                     for name, code in (await codes_of(channel)).items():
@@ -206,6 +210,25 @@ async def test_what_is_no_message(
         said = [record.getMessage() for record in caplog.records if "Unexpected" in record.getMessage()]
         assert sorted(said) == sorted(set(said)) and len(said) == len(METHODS)
         assert task.task_id in await tasks_of(agent)
+
+
+async def test_calls_that_never_end(start_agent: StartAgent, server: StandInServer) -> None:
+    """A person whose messages never come has a bounded number of calls on all connections; others have theirs."""
+
+    async def never() -> AsyncIterator[bytes]:
+        await asyncio.sleep(PATIENCE_S)
+        yield b""
+
+    loud = of_person(server.authority, name="loud")
+    async with start_agent() as agent, to_agent(agent.address, loud) as one, to_agent(agent.address, loud) as other:
+        held = [stream(channel, CONTROL.methods_by_name["StopTask"], never()) for channel in [one] * 11 + [other] * 11]
+        ending = [asyncio.create_task(each.code()) for each in held]
+        async with asyncio.timeout(PATIENCE_S):
+            for ended in islice(asyncio.as_completed(ending), len(held) - MOST_CALLS):
+                assert await ended is Code.RESOURCE_EXHAUSTED
+            await tasks_of(agent)
+        for each in held:
+            each.cancel()
 
 
 async def test_half_open_connections(start_agent: StartAgent, server: StandInServer) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -28,6 +29,7 @@ from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentStub
 from scope_server import listen
 from scope_server.identity import register
 from scope_server.identity.authority import Authority
+from scope_wire import calls
 from scope_wire.https import calling
 from scope_wire.identity import SERVER_NAME
 from scope_wire.join_token import JoinToken
@@ -38,6 +40,7 @@ Code = grpc.StatusCode
 METHODS = tuple(session_pb2.DESCRIPTOR.services_by_name["Session"].methods)
 PATIENCE_S = 60
 HELD_CONNECTIONS = 251  # with four calls each
+MEMBERS_CONNECTIONS = 11  # with as many calls each as a connection may have
 
 
 @pytest.fixture(autouse=True)
@@ -149,19 +152,46 @@ async def test_what_is_no_message(start_server: StartServer, service: str) -> No
         async with to_server(server.enrol if service == "enrol" else server.ingest, shown) as channel:
             if service == "enrol":
                 paths = ("/scope.v1.Enrolment/Join", "/scope.v1.Enrolment/Return")
-                calls: list[Any] = [
+                made: list[Any] = [
                     lambda message, path=path: cast("Any", channel).unary_unary(path)(message, timeout=PATIENCE_S)
                     for path in paths
                 ]
             else:
-                calls = [lambda message, method=method: call(channel, method, [message]) for method in METHODS]
-            for made in calls:
+                made = [lambda message, method=method: call(channel, method, [message]) for method in METHODS]
+            for make in made:
                 for message in (b"\xff" * 1009, b"\x0a\xff\xff\xff\xff\x0f", b"\0" * (8 << 20)):
-                    started = made(message)
+                    started = make(message)
                     code = await started.code()
                     assert code in (Code.INTERNAL, Code.UNKNOWN, Code.RESOURCE_EXHAUSTED, Code.INVALID_ARGUMENT), code
         async with StandInAgent().attending(server):
             pass
+
+
+async def test_calls_that_never_end(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose messages never come has a bounded number of calls, on all its connections together. More are
+    refused and counted, so that other machines have theirs; those that are held end."""
+    monkeypatch.setattr(calls, "MESSAGE_S", 3)
+    loud, quiet = "e" * 32, StandInAgent("quiet")
+
+    async def never() -> AsyncIterator[bytes]:
+        await asyncio.sleep(PATIENCE_S)
+        yield b""
+
+    async with start_server(sessions=1) as server, AsyncExitStack() as opened:  # the server has places for 102 calls
+        held = []
+        for _ in range(MEMBERS_CONNECTIONS):
+            channel: Any = await opened.enter_async_context(server.channel(loud))
+            held += [
+                channel.stream_stream(f"/scope.v1.Session/{name}")(never(), timeout=PATIENCE_S)
+                for name in ("Renew", "Annotate") * (calls.MOST_CALLS // 2)
+            ]
+        ending = [asyncio.create_task(one.code()) for one in held]
+        refused_calls = len(held) - calls.MOST_CALLS
+        await until(lambda: counted(server, "calls"), lambda found: found == refused_calls)
+        async with asyncio.timeout(PATIENCE_S), quiet.attending(server):
+            pass
+        codes = Counter(await asyncio.gather(*ending))
+    assert codes == {Code.RESOURCE_EXHAUSTED: refused_calls, Code.INVALID_ARGUMENT: calls.MOST_CALLS}
 
 
 async def test_a_stream_without_end(start_server: StartServer) -> None:
