@@ -196,11 +196,19 @@ class Drawing:
         return np.array(self._tracks.texts(kind, texts), np.uint64)[places]
 
     def _values(self, name: str) -> tuple[list[tuple[Any, ...]], Column]:
-        """As `groups_of` for the texts of one column; of a dictionary, all its texts."""
+        """As `groups_of` for the texts of one column; for absent ones, any text."""
         column = self._batch[name]
         column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        places = column.indices.fill_null(0) if column.null_count else column.indices
-        return [(text,) for text in column.dictionary.to_pylist() or [None]], places.to_numpy()
+        if column.null_count == len(column):
+            return [(None,)], np.zeros(len(column), np.int64)
+        places = (
+            column.indices.fill_null(column.indices.drop_null()[0]) if column.null_count else column.indices
+        ).to_numpy()
+        # A dictionary may have many more than these rows: it is that of all machines' rows.
+        used = np.zeros(len(column.dictionary), bool)
+        used[places] = True
+        texts = column.dictionary.filter(pa.array(used)).to_pylist()
+        return [(text,) for text in texts], (np.cumsum(used) - 1)[places]
 
     def _tracks_of(self, names: Sequence[str], describe: Callable[[Group, _Name], int]) -> Column:
         """The rows' tracks, which `describe` gives for values of these columns and the latest name of their thread."""
