@@ -141,6 +141,8 @@ class FileOf:
 class Span:
     """How a stream's rows are spans of distributed tracing, by the semantic conventions of OpenTelemetry.
 
+    Rows that failed, as the stream says, are spans of errors.
+
     Attributes:
         kind: `server`, or `internal` to the program.
         attributes: column -> attribute; of absent values there is no attribute.
@@ -150,7 +152,6 @@ class Span:
         text: the name of every span, where no column names it.
         lasting: the column with the span's length, from the row's time on.
         where: which rows are spans.
-        failed: which of them are errors; it can only compare numbers.
     """
 
     kind: str
@@ -161,7 +162,6 @@ class Span:
     text: str = ""
     lasting: str = "duration_ns"
     where: str = ""
-    failed: str = ""
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,6 @@ class Rollup:
         count: of a summary, the column with the number of events of a row; empty: one event.
         measured: the column that is added up; of a summary, the column is a sum already.
         histogram: of a summary, the column with the histogram of `measured`.
-        failures: of a summary, the column with the number of failed events; empty: the rows that failed, by the
-            stream's `failed`.
         where: which rows are added up; it can only compare numbers.
     """
 
@@ -221,7 +219,6 @@ class Rollup:
     count: str = ""
     measured: str = ""
     histogram: str = ""
-    failures: str = ""
     where: str = ""
 
 

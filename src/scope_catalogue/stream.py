@@ -4,6 +4,7 @@ A column's type is Arrow's name of it, such as `uint64` or `dictionary<values=st
 """
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,6 +18,8 @@ from scope_catalogue.shown import Latest, Rollup, Shown
 COMMON = frozenset(
     ("ktime_ns", "interval_ns", "start_ns", "cgroup_id", "pid", "tid", "uid", "cpu", "comm")
 )  # columns that streams of many probes have, with the same meaning
+
+_SOME = re.compile(r"(\w+) > 0")
 
 
 class Mode(StrEnum):
@@ -82,7 +85,7 @@ class DescribedStream:
         columns: in the order of the rows' schema.
         rollup: how the rows are added up by the minute; None: they are counted, by comm if there is such a column.
         latest: which states the rows describe; None: none.
-        failed: which rows failed, a filter of numbers such as `ret < 0`; empty: none.
+        failed: which rows failed, a filter of numbers such as `ret < 0`; empty: none. See `failures`.
         shown: how the rows are shown. A description that this version cannot read shows nothing, and is stored.
     """
 
@@ -100,6 +103,15 @@ class DescribedStream:
     def fingerprint(self) -> str:
         """The fingerprint of the rows' schema."""
         return fingerprint(self.columns)
+
+    @cached_property
+    def failures(self) -> str:
+        """The column with the number of a row's events that failed; empty: each row is an event, which failed or not.
+
+        If rows stand for several events (`Rollup.count`), it is the column that `failed` compares, as `errors > 0`.
+        """
+        some = _SOME.fullmatch(self.failed)
+        return some[1] if some and self.rollup and self.rollup.count else ""
 
     @cached_property
     def by_name(self) -> dict[str, TypedColumn]:

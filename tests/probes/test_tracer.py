@@ -28,13 +28,13 @@ from scope_bpf.capture.doctor import examine
 from scope_bpf.capture.events import BUFFER_BYTES
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.stream import Stream, Summary
 from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import KernelError, LayoutMismatch, NotSupported, VerifierError
 from scope_bpf.probes import probe_named, probes
 from scope_catalogue.errors import InvalidOption
 from scope_catalogue.options import Option, parse_options, trial
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 
 PROGRAM = """
 #include "scope.bpf.h"
@@ -413,7 +413,7 @@ def test_streams_come_in_any_order(compiled: Compile, record: Record) -> None:
         name="mixed",
         meaning="forks, twice",
         streams=(
-            Stream("born", "forks by process", columns={"count": Column("forks")}, mode=Mode.SUMMARY),
+            Stream("born", "forks by process", columns={"count": Column("forks")}, summary=Summary()),
             Stream("birth", "a fork", columns={}),
         ),
         alternatives=(Alternative("tp_btf: sched_process_fork", ("both",)),),

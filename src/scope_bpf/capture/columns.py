@@ -32,15 +32,15 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
     }
     if stream.mode is Mode.SUMMARY:
         columns |= {name: pa.array(raw.rows[name]) for name in INTERVAL.names or ()}
-    if stream.derive and not columns.keys() >= wanted:
-        columns |= stream.derive(raw.rows)
-    if stream.decode and not columns.keys() >= wanted:
-        columns |= stream.decode(raw.rows, Tails(*tails(raw.native)), wanted)
-    if raw.resolver and stream.resolved and not columns.keys() >= wanted:
+    made = stream.made
+    if made.derive and not columns.keys() >= wanted:
+        columns |= made.derive(raw.rows)
+    if made.decode and not columns.keys() >= wanted:
+        columns |= made.decode(raw.rows, Tails(*tails(raw.native)), wanted)
+    if raw.resolver and made.resolved and not columns.keys() >= wanted:
         columns |= raw.resolver.resolve(stream, raw.rows)
     columns |= {
-        name: pa.nulls(raw.count, stream.resolved[name].arrow)
-        for name in wanted & stream.resolved.keys() - columns.keys()
+        name: pa.nulls(raw.count, made.resolved[name].arrow) for name in wanted & made.resolved.keys() - columns.keys()
     }
     if stream.names and (joined := wanted & stream.names.columns.keys()):
         columns |= _joined(raw, stream.names, joined)

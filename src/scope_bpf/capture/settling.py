@@ -19,14 +19,14 @@ _FIRST = bytes(4)  # key of a data section
 
 
 class Settling(Part):
-    """Runs the programs that settle the probe's event streams, see `Stream.settled_by`, and those that find what the
+    """Runs the programs that settle the probe's event streams, see `Stream.settled`, and those that find what the
     target had before the trace began, see `Probe.found_by`."""
 
     def __init__(self, probe: Probe, options: Mapping[str, Any]) -> None:
-        settled = [stream for stream in probe.event_streams if stream.settled_by]
         self._every_s = {
-            stream.settled_by: options[stream.settled_every] / 1000 if stream.settled_every else EVERY_S
-            for stream in settled
+            settled.by: options[settled.every] / 1000 if settled.every else EVERY_S
+            for stream in probe.event_streams
+            if (settled := stream.settled)
         }
         self._finding = probe.found_by
         self._iterators: dict[str, Iterator] = {}

@@ -43,7 +43,7 @@ class Summaries(Part):
         self._sums = [Shape.of(probe, stream) for stream in probe.summaries if stream.adds_up]
         self._events, self._interval_s = events, options["interval_ms"] / 1000
         self._mode, self._held = mode, held
-        self._settled_by = [shape.stream.settled_by for shape in self._own if shape.stream.settled_by]
+        self._settled_by = [settled.by for shape in self._own if (settled := shape.stream.settled)]
         self._settling: list[Iterator] = []
         self._object: BpfObject | None = None
         self._readers: list[SummaryReader] = []
@@ -51,7 +51,7 @@ class Summaries(Part):
         self._names: dict[str, list[RawBatch]] = {}  # of the previous interval
 
     def programs(self) -> Collection[str]:
-        """The programs that settle; see `Stream.settled_by`."""
+        """The programs that settle; see `Stream.settled`."""
         return self._settled_by
 
     def start(self, object_: BpfObject) -> None:

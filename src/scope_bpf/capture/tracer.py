@@ -140,7 +140,7 @@ class Tracer:
         probe = self.probe
         self._events = Events(probe, self.options, self.mode, self._waiting_bytes)
         parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
-        if probe.found_by or any(stream.settled_by for stream in probe.event_streams):
+        if probe.found_by or any(stream.settled for stream in probe.event_streams):
             parts.append(Settling(probe, self.options))
         if alternative.unseen:
             self._unseen = Unseen(probe, alternative.unseen)
@@ -181,7 +181,7 @@ class Tracer:
         """The same batches, with the resolver for their resolved columns."""
         resolver = self._functions.resolver if self._functions else None
         return [
-            replace(batch, resolver=resolver) if isinstance(batch, RawBatch) and batch.stream.resolved else batch
+            replace(batch, resolver=resolver) if isinstance(batch, RawBatch) and batch.stream.made.resolved else batch
             for batch in batches
         ]
 

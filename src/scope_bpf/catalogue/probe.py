@@ -155,12 +155,12 @@ class Probe:
     @property
     def summaries(self) -> tuple[Stream, ...]:
         """The streams with counts per interval, including those that add up others."""
-        return tuple(stream for stream in self.streams if stream.mode is Mode.SUMMARY and not stream.gauge)
+        return tuple(stream for stream in self.streams if stream.mode is Mode.SUMMARY and not stream.is_gauge)
 
     @property
     def states(self) -> tuple[Stream, ...]:
         """The streams of states that BPF programs keep."""
-        return tuple(stream for stream in self.streams if stream.mode is Mode.SUMMARY and stream.gauge)
+        return tuple(stream for stream in self.streams if stream.is_gauge)
 
     @property
     def counted_streams(self) -> tuple[Stream, ...]:
@@ -189,7 +189,7 @@ class Probe:
         """The streams that run in this mode; all streams if the probe has only one mode."""
         if not self.has_mode(mode):
             return self.streams
-        return tuple(stream for stream in self.streams if stream.mode is mode or stream.gauge)
+        return tuple(stream for stream in self.streams if stream.mode is mode or stream.is_gauge)
 
     @cached_property
     def elf(self) -> bytes:

@@ -46,6 +46,60 @@ class Derived:
 
 
 @dataclass(frozen=True)
+class Made:
+    """The columns of a stream that user space makes.
+
+    Attributes:
+        derived: columns that `derive` computes from a structured array of the rows; for samples, all columns.
+        decoded: columns that `decode` computes from the rows and their tails; its last argument names the wanted ones.
+        resolved: columns that the probe's resolver computes.
+    """
+
+    derived: Mapping[str, Derived] = field(default_factory=dict)
+    derive: Derive | None = None
+    decoded: Mapping[str, Derived] = field(default_factory=dict)
+    decode: Decode | None = None
+    resolved: Mapping[str, Derived] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> Mapping[str, Derived]:
+        """All of them."""
+        return {**self.derived, **self.decoded, **self.resolved}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The stream's rows are counted in maps of the kernel, and read once an interval.
+
+    Attributes:
+        of_processes: the rows are about processes. False is for summaries, not states, whose key has no struct
+            scope_process.
+        gauge: they are states, recorded in every mode, with a row for each state that changed in the interval.
+        adds_up: another summary of the probe; this stream adds up its rows by process and has no structs in C.
+    """
+
+    of_processes: bool = True
+    gauge: bool = False
+    adds_up: str = ""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A program that tells what no event makes due.
+
+    Attributes:
+        by: of a summary, an iter program that counts what has not ended yet, up to now. It runs before each reading and
+            when the trace begins, but not at the begin of a held command, whose waiting does not count. Of events, a
+            raw_tp program that emits rows; it runs every second with argument 0, and at the end of the trace with 1. It
+            may be an iter program, too, which reads this number in `scope_settles_all` (owner.bpf.h).
+        every: of events, the option with the time between two runs, in ms; empty: a second.
+    """
+
+    by: str
+    every: str = ""
+
+
+@dataclass(frozen=True)
 class Names:
     """Text columns of a summary, joined from columns of another stream of the probe, `stream`, by `keys`.
 
@@ -119,25 +173,17 @@ class Stream:
 
     Attributes:
         columns: the members of the struct by name, in any order, without those of the header and the process.
-        derived: columns that `derive` computes from a structured array of the rows; for samples, all columns.
-        hidden: members that only `derive` and `null_unless` use; they are no columns.
+        summary: how the rows are counted; None: they are not.
+        sampled: the rows are those of the probe's sampler.
+        made: the columns that user space makes.
+        hidden: members that only `made` and `null_unless` use; they are no columns.
         null_unless: column -> member; the column is null in rows where the member is 0.
         shown: how the rows are shown.
-        failed: which rows failed, a filter such as `ret < 0`; empty: none.
+        failed: which rows failed, a filter such as `ret < 0`; empty: none. Of a summary, `COLUMN > 0`: the column has
+            the number of events that failed (`DescribedStream.failures`).
         names: text columns joined from another stream.
         internal: only used for `names`; its rows never leave the tracer.
-        decoded: columns that `decode` computes from the rows and their tails; its last argument names the wanted ones.
-        resolved: columns that the probe's resolver computes.
-        of_processes: the rows are about processes. False is for summaries, not states, whose key has no struct
-            scope_process.
-        gauge: a summary of states, recorded in every mode, with a row for each state that changed in the interval.
-        adds_up: another summary of the probe; this stream adds up its rows by process and has no structs in C.
-        settled_by: of a summary, an iter program that counts what has not ended yet, up to now. It runs before each
-            reading and when the trace begins, but not at the begin of a held command, whose waiting does not count. Of
-            events, a raw_tp program that emits rows which no event makes due; it runs every second with argument 0,
-            and at the end of the trace with 1. It may be an iter program, too, which reads this number in
-            `scope_settles_all` (owner.bpf.h).
-        settled_every: of events, the option with the time between two runs of `settled_by`, in ms; empty: a second.
+        settled: a program that tells what no event makes due; None: events tell everything.
         labels: columns that become the labels when the latest samples are exported as metrics; none: no metrics.
         describes: fields of scope.v1.Process -> columns that describe the row's own process; `failed` names a column
             that is not 0 in rows that do not describe it.
@@ -148,31 +194,42 @@ class Stream:
     name: str
     meaning: str
     columns: Mapping[str, Column]
-    mode: Mode = Mode.EVENTS
-    derived: Mapping[str, Derived] = field(default_factory=dict)
-    derive: Derive | None = None
-    decoded: Mapping[str, Derived] = field(default_factory=dict)
-    decode: Decode | None = None
-    resolved: Mapping[str, Derived] = field(default_factory=dict)
+    summary: Summary | None = None
+    sampled: bool = False
+    made: Made = field(default_factory=Made)
     hidden: tuple[str, ...] = ()
     null_unless: Mapping[str, str] = field(default_factory=dict)
     shown: Shown = field(default_factory=Shown)
     failed: str = ""
     names: Names | None = None
     internal: bool = False
-    of_processes: bool = True
-    gauge: bool = False
-    adds_up: str = ""
-    settled_by: str = ""
-    settled_every: str = ""
+    settled: Settled | None = None
     labels: tuple[str, ...] = ()
     describes: Mapping[str, str] = field(default_factory=dict)
     rollup: Rollup | None = None
     latest: Latest | None = None
 
     @property
-    def _made(self) -> Mapping[str, Derived]:
-        return {**self.derived, **self.decoded, **self.resolved}
+    def mode(self) -> Mode:
+        """In which mode the rows are recorded."""
+        if self.summary:
+            return Mode.SUMMARY
+        return Mode.SAMPLES if self.sampled else Mode.EVENTS
+
+    @property
+    def is_gauge(self) -> bool:
+        """Whether the rows are states."""
+        return self.summary is not None and self.summary.gauge
+
+    @property
+    def adds_up(self) -> str:
+        """The summary whose rows this stream adds up; empty: it does not."""
+        return self.summary.adds_up if self.summary else ""
+
+    @property
+    def of_processes(self) -> bool:
+        """Whether the rows are about processes."""
+        return self.summary is None or self.summary.of_processes
 
     @property
     def implied(self) -> Mapping[str, Column]:
@@ -215,13 +272,13 @@ class Stream:
         types = {f.name: f.arrow for f in layout.fields}
         if self.mode is not Mode.EVENTS:
             types |= {name: pa.uint64() for name in INTERVAL.names or ()}
-        types |= {name: derived.arrow for name, derived in self._made.items()}
+        types |= {name: derived.arrow for name, derived in self.made.columns.items()}
         types |= dict.fromkeys(self.names.columns if self.names else (), pa.string())
         return pa.schema([pa.field(name, types[name]) for name in self.described()])
 
     def described(self) -> dict[str, Column]:
         """All columns in order, with their meanings."""
-        derived = {name: derived.column for name, derived in self._made.items()}
+        derived = {name: derived.column for name, derived in self.made.columns.items()}
         if self.names:
             derived |= self.names.columns
         return dict(self.implied) | derived | dict(self.columns)

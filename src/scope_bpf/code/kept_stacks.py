@@ -68,7 +68,7 @@ class KeptStacks:
         Args:
             found: shape (rows,), bool: the row has a text.
         """
-        if stream.gauge:
+        if stream.is_gauge:
             return
         is_summary = stream.mode is Mode.SUMMARY and "count" in (rows.dtype.names or ())
         weights = rows["count"].astype(np.int64) if is_summary else np.ones(len(rows), np.int64)

@@ -128,10 +128,10 @@ class StackNames:
     def columns(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """Those of `stack`, `function`, `python` and `walked` that the stream has (scope_bpf.catalogue.stacks), by
         `stack_id`, process and time; null if the row has no stack."""
-        if "stack" not in stream.resolved:
+        if "stack" not in stream.made.resolved:
             return {}
         # Another stream may mean something else by the name of one of the others.
-        wanted = ["stack", *(name for name in Named._fields[1:] if stream.resolved.get(name) is COLUMNS[name])]
+        wanted = ["stack", *(name for name in Named._fields[1:] if stream.made.resolved.get(name) is COLUMNS[name])]
         self._history.catch_up_to(int(rows["ktime_ns"].max(initial=0)))
         numbers = np.array(rows["stack_id"])
         if stream.mode is Mode.EVENTS and self._history.has_replaced:
@@ -157,7 +157,7 @@ class StackNames:
         arrived = self._names.arrived
         known = self._kept.known(process, number, age) if process else None
         if known and known.arrived in (None, arrived):
-            known.lasts |= stream.gauge
+            known.lasts |= stream.is_gauge
             return known.named
         stack = self._kept.read(pid, start_ns, number)
         if stack is None:
@@ -166,7 +166,7 @@ class StackNames:
         named = self._named(process, pid, start_ns, stack, native)
         if process:
             until = None if all(frame.is_named for frame in native) else arrived
-            self._kept.keep(process, number, age, Known(named, until, lasts=stream.gauge))
+            self._kept.keep(process, number, age, Known(named, until, lasts=stream.is_gauge))
         return named
 
     def _named(self, process: Process | None, pid: int, start_ns: int, stack: Any, native: list[Native]) -> Named:

@@ -1,10 +1,10 @@
 """Disks: every request to a block device, with the thread that made it."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.stream import Stream, Summary
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Failed, Quantiles, Sum, Table
 
 _DISK = Column("name of the disk, such as nvme0n1; its partitions have no name of their own")
@@ -113,7 +113,8 @@ PROBE = Probe(
                 "queue": Column("histogram of the times until the device got them, in powers of two", "ns"),
                 "device": Column("histogram of the times in the device, in powers of two", "ns"),
             },
-            mode=Mode.SUMMARY,
+            summary=Summary(),
+            failed="failed > 0",
             shown=Shown(
                 tables=(
                     Table(
@@ -135,7 +136,6 @@ PROBE = Probe(
                 count="count",
                 measured="device_ns",
                 histogram="device",
-                failures="failed",
             ),
         ),
     ),

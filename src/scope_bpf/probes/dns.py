@@ -2,7 +2,7 @@
 
 from scope_bpf.catalogue.place import Place, Symbol
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.stream import Settled, Stream
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
@@ -88,7 +88,7 @@ PROBE = Probe(
             rollup=Rollup(measured="duration_ns"),
             hidden=("by_lookup",),
             null_unless={"looked_up": "by_lookup"},
-            settled_by="dns_settle",
+            settled=Settled("dns_settle"),
         ),
         Stream(
             "dns_lookup",

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import FILE_PATH, Names, Stream
+from scope_bpf.catalogue.stream import FILE_PATH, Names, Stream, Summary
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import NUMBERS_32, by_number
 from scope_catalogue.codes import Codes
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Failed, Quantiles, Sum, Table
 
 _CALLS = {
@@ -214,7 +214,8 @@ PROBE = Probe(
                 "read_latency": Column("histogram of read durations, in powers of two", "ns"),
                 "write_latency": Column("histogram of write durations, in powers of two", "ns"),
             },
-            mode=Mode.SUMMARY,
+            summary=Summary(),
+            failed="read_errors > 0",
             shown=Shown(
                 tables=(
                     Table(
@@ -233,7 +234,7 @@ PROBE = Probe(
                     ),
                 )
             ),
-            rollup=Rollup(count="reads", measured="read_ns", histogram="read_latency", failures="read_errors"),
+            rollup=Rollup(count="reads", measured="read_ns", histogram="read_latency"),
             names=Names(
                 "file_name",
                 ("device", "inode"),

@@ -1,7 +1,7 @@
 """Listeners: TCP sockets that listen, with their queues of connections and what they dropped."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.stream import Settled, Stream
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Counter, Rollup, Shown, Timeline
@@ -75,8 +75,7 @@ PROBE = Probe(
                 timeline=Timeline(counters=(Counter("queued", by=("local_port",)),)),
             ),
             rollup=Rollup(),
-            settled_by="listeners_settle",
-            settled_every="report_ms",
+            settled=Settled("listeners_settle", every="report_ms"),
         ),
     ),
     extra_options=(REPORT_MS,),

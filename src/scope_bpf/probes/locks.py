@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.stream import Made, Stream, Summary
 from scope_catalogue.codes import Codes
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Flame, Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ PROBE = Probe(
                 "waker_comm": Column("name of the thread that ended the wait"),
                 "stack_id": _STACK_ID,
             },
-            resolved=_STACK,
+            made=Made(resolved=_STACK),
             hidden=("has_owner", "has_waker"),
             null_unless={
                 "owner_tid": "has_owner",
@@ -139,8 +139,9 @@ PROBE = Probe(
                 "total_ns": Column("sum of their durations", "ns"),
                 "wait": Column("histogram of their durations, in powers of two", "ns"),
             },
-            mode=Mode.SUMMARY,
-            resolved=_STACK,
+            summary=Summary(),
+            made=Made(resolved=_STACK),
+            failed="failed > 0",
             shown=Shown(
                 tables=(
                     Table(
@@ -157,7 +158,7 @@ PROBE = Probe(
                 ),
                 flame=Flame(weight="total_ns", below=("kind",), title="time waited for locks, by stack"),
             ),
-            rollup=Rollup(by=("comm", "kind"), count="count", measured="total_ns", histogram="wait", failures="failed"),
+            rollup=Rollup(by=("comm", "kind"), count="count", measured="total_ns", histogram="wait"),
         ),
     ),
     ring_bytes=4 << 20,

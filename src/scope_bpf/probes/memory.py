@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.stream import Made, Stream, Summary
 from scope_catalogue.codes import Codes
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Counter, Flame, Latest, Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, LatestRows, Quantiles, Sum, Table
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ PROBE = Probe(
                     identity=True,
                 ),
             },
-            resolved={"stack": stacks.STACK},
+            made=Made(resolved={"stack": stacks.STACK}),
             hidden=("is_map",),
             null_unless=dict.fromkeys(("prot", "flags", "anonymous"), "is_map"),
             failed="error < 0",
@@ -176,12 +176,11 @@ PROBE = Probe(
                 **{name: Column(f"faults by {meaning}") for name, meaning in _CAUSES.items()},
                 "ended": Column("1 in the last row of a process"),
             },
-            mode=Mode.SUMMARY,
+            summary=Summary(gauge=True),
             shown=Shown(
                 tables=(Table(("comm", "pid"), (*map(Sum, _CAUSES), Sum("major"), Sum("minor")), title="page faults"),),
                 timeline=Timeline(counters=(Counter("minor"), Counter("major"))),
             ),
-            gauge=True,
             latest=Latest(key=(), by=("comm",), totals=("minor", "major", *_CAUSES), ended="ended"),
         ),
     ),

@@ -1,12 +1,12 @@
 """The network: TCP connections, with the processes that own them."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.stream import Settled, Stream, Summary
 from scope_catalogue.codes import Codes
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Failed, LatestRows, Quantiles, Sum, Table
 
 _NS_PER_MS = 1_000_000
@@ -199,8 +199,7 @@ PROBE = Probe(
                 ),
             ),
             rollup=Rollup(measured="srtt_ns"),
-            settled_by="net_settle",
-            settled_every="report_ms",
+            settled=Settled("net_settle", every="report_ms"),
         ),
         Stream(
             "connection_user",
@@ -237,7 +236,8 @@ PROBE = Probe(
                 "connect": Column("histogram of the times to connect, in powers of two", "ns"),
                 "rtt": Column("histogram of smoothed round trips, in powers of two", "ns"),
             },
-            mode=Mode.SUMMARY,
+            summary=Summary(),
+            failed="failed > 0",
             shown=Shown(
                 tables=(
                     Table(
@@ -255,8 +255,8 @@ PROBE = Probe(
                     ),
                 )
             ),
-            rollup=Rollup(count="rtt_count", measured="rtt_ns", histogram="rtt", failures="failed"),
-            settled_by="net_settle",
+            rollup=Rollup(count="rtt_count", measured="rtt_ns", histogram="rtt"),
+            settled=Settled("net_settle"),
         ),
     ),
     extra_options=(REPORT_MS,),

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Derived, Rows, Stream
+from scope_bpf.catalogue.stream import Derived, Made, Rows, Stream, Summary
 from scope_bpf.layout.records import enum_values
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Flame, Rollup, Samples, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Cell, Count, Inclusive, Sum, Table
 
 if TYPE_CHECKING:
@@ -104,9 +104,7 @@ PROBE = Probe(
                 "stack_id": Column("number of the stack, unique within the process", hex=True, identity=True),
             },
             hidden=("part_id",),
-            derived={"part": _PART},
-            derive=_derive,
-            resolved=stacks.COLUMNS,
+            made=Made(derived={"part": _PART}, derive=_derive, resolved=stacks.COLUMNS),
             shown=Shown(
                 tables=_tables("duration_ns", Count(), Sum("duration_ns")),
                 line=("part", "duration_ns", "stack"),
@@ -129,11 +127,9 @@ PROBE = Probe(
                 "count": Column("samples, or times off a CPU that ended in the interval"),
                 "total_ns": Column("sum of their durations", "ns"),
             },
-            mode=Mode.SUMMARY,
+            summary=Summary(),
             hidden=("part_id",),
-            derived={"part": _PART},
-            derive=_derive,
-            resolved=stacks.COLUMNS,
+            made=Made(derived={"part": _PART}, derive=_derive, resolved=stacks.COLUMNS),
             shown=Shown(
                 tables=_tables("total_ns", Sum("count"), Sum("total_ns")),
                 flame=Flame(weight="total_ns", by=("comm", "part"), title="time, by stack"),

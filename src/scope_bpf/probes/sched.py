@@ -1,10 +1,10 @@
 """The scheduler: how long threads run on a CPU, wait for a CPU, and sleep."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import HEADER, Stream
+from scope_bpf.catalogue.stream import HEADER, Stream, Summary
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.shown import Rollup, Shown, Switches, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
 _TIMES = {
@@ -115,7 +115,7 @@ PROBE = Probe(
             "sched_summary",
             "time per thread: on a CPU, waiting for a CPU, asleep",
             columns={"tid": HEADER["tid"], "thread_comm": Column("name of the thread")} | _TIMES,
-            mode=Mode.SUMMARY,
+            summary=Summary(),
             shown=Shown(
                 tables=(Table(("comm", "pid", "thread_comm", "tid"), (*map(Sum, _SUMS), Quantiles("run_queue"))),)
             ),
@@ -125,9 +125,8 @@ PROBE = Probe(
             "sched_process_summary",
             "time per process, the sum of its threads: on a CPU, waiting for a CPU, asleep",
             columns=_TIMES,
-            mode=Mode.SUMMARY,
+            summary=Summary(adds_up="sched_summary"),
             shown=Shown(tables=(Table(("comm", "pid"), (*map(Sum, _SUMS), Quantiles("run_queue"))),)),
-            adds_up="sched_summary",
             rollup=Rollup(count="run_queue_count", measured="run_queue_ns", histogram="run_queue"),
         ),
     ),

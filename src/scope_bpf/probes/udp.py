@@ -1,12 +1,12 @@
 """UDP flows: what a socket and a peer send each other, with the process that owns the socket."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.stream import Settled, Stream, Summary
 from scope_catalogue.codes import Codes
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Failed, LatestRows, Sum, Table
 
 _NS_PER_MS = 1_000_000
@@ -168,7 +168,7 @@ PROBE = Probe(
                 ),
             ),
             rollup=Rollup(),
-            settled_by="udp_settle",
+            settled=Settled("udp_settle"),
         ),
         Stream(
             "udp_summary",
@@ -181,7 +181,8 @@ PROBE = Probe(
                 "ended": Column("flows that ended"),
                 **_COUNTS,
             },
-            mode=Mode.SUMMARY,
+            summary=Summary(),
+            failed="errors > 0",
             shown=Shown(
                 tables=(
                     Table(
@@ -199,7 +200,7 @@ PROBE = Probe(
                     ),
                 )
             ),
-            rollup=Rollup(count="begun", failures="errors"),
+            rollup=Rollup(count="begun"),
         ),
     ),
     extra_options=(REPORT_MS, IDLE_MS),

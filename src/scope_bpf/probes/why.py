@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import FILE_PATH, HEADER, Derived, Names, Rows, Stream
+from scope_bpf.catalogue.stream import FILE_PATH, HEADER, Derived, Made, Names, Rows, Settled, Stream, Summary
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import NAMES, NUMBERS_32, by_number, place_in_names
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Flame, Rollup, Shown
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Quantiles, Share, Sum, Table
 
 if TYPE_CHECKING:
@@ -137,6 +137,29 @@ GUIDE = Guide(
     ),
 )
 
+_DERIVED = {
+    "blocked_in": Derived(
+        Column(
+            "if blocked: the syscall; 'page fault': the kernel fetches a page; 'stopped': by a signal or a debugger; "
+            "'kernel': outside of syscalls"
+        ),
+        _TEXT,
+    ),
+    "file_kind": Derived(
+        Column("kind of that file: file, directory, pipe, socket, device, disk, kernel object"), _TEXT
+    ),
+}
+_RESOLVED = {
+    "stack": Derived(
+        Column(
+            "with the option stacks: the user stack at which the thread blocked, outermost frame first; it begins with "
+            "[cut] if the outermost frames are missing",
+            stack=True,
+        ),
+        _TEXT,
+    )
+}
+
 PROBE = Probe(
     name="why",
     meaning="wall time of each thread: on a CPU, waiting for a CPU, or blocked, and in which call; page faults",
@@ -151,14 +174,13 @@ PROBE = Probe(
             "why_process_summary",
             "wall time by process: the sum over its threads",
             columns={"total_ns": Column("sum of the wall times of the process's threads", "ns"), **_SHARES},
-            mode=Mode.SUMMARY,
+            summary=Summary(adds_up="why_summary"),
             shown=Shown(
                 tables=(
                     replace(_BY_THREAD, by=("comm", "pid"), title="wall time by process, summed over its threads"),
                 ),
                 line=("total_ns", *_PARTS),
             ),
-            adds_up="why_summary",
             rollup=Rollup(measured="on_cpu_ns"),
         ),
         Stream(
@@ -182,31 +204,8 @@ PROBE = Probe(
                 **_SHARES,
                 "duration": Column("histogram of the parts' whole durations, in powers of two", "ns"),
             },
-            mode=Mode.SUMMARY,
-            derived={
-                "blocked_in": Derived(
-                    Column(
-                        "if blocked: the syscall; 'page fault': the kernel fetches a page; 'stopped': by a signal or a "
-                        "debugger; 'kernel': outside of syscalls"
-                    ),
-                    _TEXT,
-                ),
-                "file_kind": Derived(
-                    Column("kind of that file: file, directory, pipe, socket, device, disk, kernel object"),
-                    _TEXT,
-                ),
-            },
-            derive=_derive,
-            resolved={
-                "stack": Derived(
-                    Column(
-                        "with the option stacks: the user stack at which the thread blocked, outermost frame first; it "
-                        "begins with [cut] if the outermost frames are missing",
-                        stack=True,
-                    ),
-                    _TEXT,
-                )
-            },
+            summary=Summary(),
+            made=Made(derived=_DERIVED, derive=_derive, resolved=_RESOLVED),
             hidden=("compat", "stack_id"),
             null_unless={"nr": "blocked_ns", **dict.fromkeys(("inode", "device", "file_type"), "inode")},
             names=Names(
@@ -218,7 +217,7 @@ PROBE = Probe(
                     "without a path, such as pipes"
                 ),
             ),
-            settled_by="why_settle",
+            settled=Settled("why_settle"),
             shown=Shown(
                 tables=(
                     _BY_THREAD,
@@ -257,7 +256,7 @@ PROBE = Probe(
                 "total_ns": Column("sum of the faults' durations", "ns"),
                 "duration": Column("histogram of the faults' durations, in powers of two", "ns"),
             },
-            mode=Mode.SUMMARY,
+            summary=Summary(),
             shown=Shown(
                 tables=(
                     Table(

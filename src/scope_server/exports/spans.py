@@ -45,7 +45,7 @@ class Spans:
             for attribute, of in declared.files.items()
             if of.stream in tables
         }
-        self._failed = read_filter(declared.failed, table.types) if declared.failed else None
+        self._failed = table.failed
         where = read_filter(declared.where, table.types) if declared.where else None
         self._query = EventQuery(table, where=where, order=Order.STORED, limit=MOST_ROWS)
 

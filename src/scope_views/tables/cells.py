@@ -51,9 +51,9 @@ class CellValues:
         for cell in self.cells:
             match cell:
                 case Failed():
-                    found |= self._failed.columns
+                    found |= {stream.failures} if (stream := self._stream).failures else self._failed.columns
                 case Sum(column):
-                    found |= {column} | (self._failed.columns if self._is_bytes(column) else set())
+                    found |= {column} | (self._failed.columns if self._leaves_out_failed(column) else set())
                 case Share(column) | Quantiles(column):
                     found.add(column)
                 case Rate(amount, duration):
@@ -62,8 +62,10 @@ class CellValues:
                     found |= {stack, column} - {""}
         return found
 
-    def _is_bytes(self, column: str) -> bool:
-        return self._stream.by_name[column].unit == "bytes"
+    def _leaves_out_failed(self, column: str) -> bool:
+        # A call that failed moved no bytes; those of a summary's row are of its other events.
+        stream = self._stream
+        return bool(stream.failed) and not stream.failures and stream.by_name[column].unit == "bytes"
 
     def by_group(self, batch: pa.RecordBatch, places: Any, count: int) -> list[list[Any]]:
         """The values of each cell, then of each group.
@@ -80,6 +82,8 @@ class CellValues:
         match cell:
             case Count():
                 return _whole(np.bincount(places, None, count))
+            case Failed() if self._stream.failures:
+                return _whole(np.bincount(places, batch[self._stream.failures].fill_null(0), count))
             case Failed():
                 return _whole(np.bincount(places, self._failed.mask(batch), count))
             case Sum(column):
@@ -100,7 +104,7 @@ class CellValues:
         values = batch[column]
         known = np.bincount(places, values.is_valid(), count) > 0
         amounts = values.fill_null(0)
-        if self._stream.failed and self._is_bytes(column):
+        if self._leaves_out_failed(column):
             amounts = pc.if_else(self._failed.mask(batch), 0, amounts)
         sums = _whole(np.bincount(places, amounts, count))
         return [one if is_known else None for one, is_known in zip(sums, known.tolist(), strict=True)]

@@ -36,13 +36,13 @@ def _change_probe(module: Any) -> None:
     from scope_catalogue.stream import Column
 
     first, *others = module.PROBE.streams
-    derive = first.derive
+    made = first.made
 
     def newer(rows: Any) -> dict[str, Any]:
-        return {**derive(rows), "failed": pa.array(rows["ret"] < 0)}
+        return {**made.derive(rows), "failed": pa.array(rows["ret"] < 0)}
 
-    derived = {**first.derived, "failed": Derived(Column("whether it failed"), pa.bool_())}
-    changed = dataclasses.replace(first, derived=derived, derive=newer)
+    derived = {**made.derived, "failed": Derived(Column("whether it failed"), pa.bool_())}
+    changed = dataclasses.replace(first, made=dataclasses.replace(made, derived=derived, derive=newer))
     module.PROBE = dataclasses.replace(module.PROBE, streams=(changed, *others))
 
 

@@ -229,7 +229,7 @@ STATES = "/api/v1/states/"
 
 async def test_every_stream_of_states_is_asked_in_the_same_way(start_server: StartServer) -> None:
     """The API documents and answers each stream of states; for any other stream, the error lists these streams."""
-    gauges = {stream.name for probe in probes().values() for stream in probe.public_streams if stream.gauge}
+    gauges = {stream.name for probe in probes().values() for stream in probe.public_streams if stream.latest}
     async with start_server() as server:
         paths = (await server.get("openapi.json"))["paths"]
         assert {path.removeprefix(STATES) for path in paths if path.startswith(STATES)} == gauges

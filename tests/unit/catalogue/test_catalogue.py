@@ -106,6 +106,15 @@ def test_what_cannot_be_shown_is_stored(shown: object) -> None:
     assert read == replace(streams()["syscall"], shown=Shown())
 
 
+def test_rows_of_several_events_say_how_many_failed() -> None:
+    """Of every stream whose rows stand for several events, `failed` compares the column with their number."""
+    summed = [one for one in streams().values() if one.failed and one.rollup and one.rollup.count]
+    assert len(summed) > 5
+    for one in streams().values():
+        assert bool(one.failures) == (one in summed), one.name
+        assert not one.failures or one.failures in one.by_name
+
+
 def test_older_ways_to_show_rows_are_left_out() -> None:
     """Before, failures and filters of totals were told in other words; the rest of such a description counts."""
     told = to_json(streams()["cuda_call"])

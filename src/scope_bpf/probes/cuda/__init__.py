@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Derived, Rows, Stream
+from scope_bpf.catalogue.stream import Derived, Made, Rows, Stream, Summary
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.cuda import results
 from scope_bpf.probes.cuda.categories import CATEGORIES
@@ -19,7 +19,7 @@ from scope_bpf.probes.cuda.functions import BY_ADDRESS, D2D, FUNCTIONS, RUNTIME
 from scope_bpf.probes.cuda.guide import GUIDE
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Counter, Flame, Flow, Latest, Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Quantiles, Rate, Sum, Table
 
 if TYPE_CHECKING:
@@ -173,9 +173,8 @@ _SUMMED = replace(
     count="count",
     measured="total_ns",
     histogram="latency",
-    failures="errors",
 )
-_FAILED = "result != 0"
+_FAILED, _SOME_FAILED = "result != 0", "errors > 0"
 _STREAMS, _HELD_BY = ("device", "stream"), ("memory", "device")
 _LAUNCHED = Flow("cuda_launch", ("tid", "ktime_ns"), begins=True, where="nested = 0")
 _TO_KERNEL = Flow("cuda_launch", ("tid", "ktime_ns"))
@@ -190,19 +189,21 @@ _CALL = Stream(
         "dst": Column("destination address of a copy", hex=True, identity=True),
         "live_bytes": Column("the process's memory of this kind on this device, after the allocation or free", "bytes"),
     },
-    derived=_DESCRIBED
-    | _RESULT_NAME
-    | {
-        "memory": Derived(Column("kind of memory allocated or freed: device, pinned or managed"), _WORD),
-        "kind": Derived(Column("direction of a copy: H2H, H2D, D2H, D2D; default if unknown"), _WORD),
-        "is_async": Derived(Column("for copies: true if the call returns before the copy is done"), pa.bool_()),
-        "wait_ns": Derived(Column("duration of a call that waits for the device", "ns"), pa.uint64()),
-        "bandwidth": Derived(
-            Column("bandwidth of a copy whose call waits until the copy is done", "B/s"), pa.float64()
-        ),
-    },
-    derive=_derive_call,
-    resolved=_STACK,
+    made=Made(
+        derived=_DESCRIBED
+        | _RESULT_NAME
+        | {
+            "memory": Derived(Column("kind of memory allocated or freed: device, pinned or managed"), _WORD),
+            "kind": Derived(Column("direction of a copy: H2H, H2D, D2H, D2D; default if unknown"), _WORD),
+            "is_async": Derived(Column("for copies: true if the call returns before the copy is done"), pa.bool_()),
+            "wait_ns": Derived(Column("duration of a call that waits for the device", "ns"), pa.uint64()),
+            "bandwidth": Derived(
+                Column("bandwidth of a copy whose call waits until the copy is done", "B/s"), pa.float64()
+            ),
+        },
+        derive=_derive_call,
+        resolved=_STACK,
+    ),
     hidden=(
         *("function_id", "copy_kind", "stack_id", "has_bytes", "has_ptr", "has_src", "has_dst"),
         *("has_stream", "has_device", "has_live", "returned", "memory_id"),
@@ -276,9 +277,7 @@ _LAUNCH = Stream(
         "handle": Column("launched kernel: address of its host function, or its handle", hex=True, identity=True),
         "offset": Column("offset of the kernel's host function in the module's file", hex=True, identity=True),
     },
-    derived=_DESCRIBED | _RESULT_NAME,
-    derive=_described_with_result,
-    resolved=_KERNEL | _STACK,
+    made=Made(derived=_DESCRIBED | _RESULT_NAME, derive=_described_with_result, resolved=_KERNEL | _STACK),
     hidden=("function_id", "inode", "name", "stack_id", "has_device", "returned"),
     null_unless={"device": "has_device", "offset": "inode", "result": "returned"},
     failed=_FAILED,
@@ -316,9 +315,8 @@ _CALL_SUMMARY = Stream(
     "cuda_call_summary",
     "counts and durations of calls, by process and function",
     columns=_TIMES | {"bytes": Column("memory allocated, freed, copied, set or mapped, without failed calls", "bytes")},
-    mode=Mode.SUMMARY,
-    derived=_DESCRIBED,
-    derive=_described,
+    summary=Summary(),
+    made=Made(derived=_DESCRIBED, derive=_described),
     hidden=("function_id",),
     shown=Shown(
         tables=(
@@ -329,6 +327,7 @@ _CALL_SUMMARY = Stream(
             ),
         )
     ),
+    failed=_SOME_FAILED,
     rollup=_SUMMED,
 )
 
@@ -336,10 +335,8 @@ _LAUNCH_SUMMARY = Stream(
     "cuda_launch_summary",
     "counts and durations of launches, by process and kernel",
     columns=_TIMES,
-    mode=Mode.SUMMARY,
-    derived=_DESCRIBED,
-    derive=_described,
-    resolved=_KERNEL,
+    summary=Summary(),
+    made=Made(derived=_DESCRIBED, derive=_described, resolved=_KERNEL),
     hidden=("function_id", "inode", "offset", "name", "handle"),
     shown=Shown(
         tables=(
@@ -350,6 +347,7 @@ _LAUNCH_SUMMARY = Stream(
             ),
         )
     ),
+    failed=_SOME_FAILED,
     rollup=replace(_SUMMED, by=("comm", "kernel")),
 )
 
@@ -365,15 +363,13 @@ _MEMORY_HELD = Stream(
         "implicit_frees": Column("frees without a recorded call, such as by the end of a context or program"),
         "ended": _ENDED,
     },
-    mode=Mode.SUMMARY,
-    derived=_HELD,
-    derive=_derive_held,
+    summary=Summary(gauge=True),
+    made=Made(derived=_HELD, derive=_derive_held),
     hidden=("device_id", "memory_id"),
     shown=Shown(
         tables=(Table(("comm", "pid", "device", "memory"), (Sum("live_count"), Sum("peak_bytes"), Sum("live_bytes"))),),
         timeline=Timeline(counters=(Counter("live_bytes", by=_HELD_BY, zero_where="ended != 0"),)),
     ),
-    gauge=True,
     latest=Latest(
         key=_HELD_BY,
         by=("comm", *_HELD_BY),
@@ -383,6 +379,7 @@ _MEMORY_HELD = Stream(
     ),
 )
 
+_MEAN_AGE = Derived(Column("mean age of the allocations not freed yet", "ns"), pa.uint64())
 _LIVE = Stream(
     "cuda_live",
     "memory not freed yet, by the stack that allocated it",
@@ -393,16 +390,17 @@ _LIVE = Stream(
         ),
         "ended": _ENDED,
     },
-    mode=Mode.SUMMARY,
-    derived=_HELD | {"mean_age_ns": Derived(Column("mean age of the allocations not freed yet", "ns"), pa.uint64())},
-    derive=_derive_live,
-    resolved=_STACK,
+    summary=Summary(gauge=True),
+    made=Made(
+        derived=_HELD | {"mean_age_ns": _MEAN_AGE},
+        derive=_derive_live,
+        resolved=_STACK,
+    ),
     hidden=("device_id", "memory_id", "since_us"),
     shown=Shown(
         tables=(Table(("comm", "pid", "memory", "stack"), (Sum("live_count"), Sum("mean_age_ns"), Sum("live_bytes"))),),
         flame=Flame(weight="live_bytes", below=("memory",), title="memory not freed yet, by stack"),
     ),
-    gauge=True,
     latest=Latest(
         key=(*_HELD_BY, "stack_id"),
         by=("comm", *_HELD_BY, "stack"),

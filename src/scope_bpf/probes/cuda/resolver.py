@@ -53,5 +53,5 @@ class CudaResolver:
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""
-        kernels = self._kernels.columns(rows) if "kernel" in stream.resolved else {}
+        kernels = self._kernels.columns(rows) if "kernel" in stream.made.resolved else {}
         return kernels | self._stacks.columns(stream, rows)

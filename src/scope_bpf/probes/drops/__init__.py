@@ -3,10 +3,10 @@
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Derived, Rows, Stream
+from scope_bpf.catalogue.stream import Derived, Made, Rows, Stream, Summary
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, LatestRows, Sum, Table
 
 _NAMES = pa.dictionary(pa.int32(), pa.string())
@@ -90,8 +90,7 @@ PROBE = Probe(
                 "device": _DEVICE,
                 "netns": _NETNS,
             },
-            derived=_ATTRIBUTED,
-            derive=_derive,
+            made=Made(derived=_ATTRIBUTED, derive=_derive),
             hidden=("reason_number", "location", "has_ports", "ifindex"),
             null_unless={
                 "source_port": "has_ports",
@@ -134,9 +133,8 @@ PROBE = Probe(
                 "count": Column("dropped packets"),
                 "bytes": Column("their sizes, added up", "bytes"),
             },
-            mode=Mode.SUMMARY,
-            derived=_ATTRIBUTED,
-            derive=_derive,
+            summary=Summary(),
+            made=Made(derived=_ATTRIBUTED, derive=_derive),
             hidden=("reason_number", "location", "ifindex"),
             null_unless={"device": "ifindex", "netns": "netns"},
             shown=Shown(

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from scope_bpf.catalogue import spent, stacks
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Derived, Stream
+from scope_bpf.catalogue.stream import Derived, Made, Stream, Summary
 from scope_bpf.probes.ggml.functions import places
 from scope_bpf.probes.ggml.guide import GUIDE
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Counter, Flame, Latest, Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ PROBE = Probe(
                 "returned": Column("1; 0 if the thread ended during the call"),
                 "nested": Column("1 if called from inside another recorded operation: do not add it to the outer call"),
             },
-            resolved=_TENSOR,
+            made=Made(resolved=_TENSOR),
             hidden=("size0", "size1", "size2", "size3", "op_id", "type_id", "names", "has_tensor", "has_device"),
             null_unless={"device": "has_device"},
             shown=Shown(
@@ -129,7 +129,7 @@ PROBE = Probe(
                 "bytes": Column("size; absent for a free of memory that was allocated before recording", "bytes"),
                 "address": Column("address of the memory", hex=True, identity=True),
             },
-            resolved={"stack": stacks.STACK},
+            made=Made(resolved={"stack": stacks.STACK}),
             hidden=("stack_id", "has_bytes"),
             null_unless={"bytes": "has_bytes"},
             shown=Shown(
@@ -153,12 +153,11 @@ PROBE = Probe(
                 "unknown_frees": Column("frees of memory that was allocated before recording began"),
                 "ended": Column("1 in the last row of a process"),
             },
-            mode=Mode.SUMMARY,
+            summary=Summary(gauge=True),
             shown=Shown(
                 tables=(Table(("comm", "pid", "memory"), (Sum("live_count"), Sum("peak_bytes"), Sum("live_bytes"))),),
                 timeline=Timeline(counters=(Counter("live_bytes", by=("memory",), zero_where="ended != 0"),)),
             ),
-            gauge=True,
             latest=Latest(
                 key=("memory",),
                 by=("comm", "memory"),
@@ -182,13 +181,12 @@ PROBE = Probe(
                 ),
                 "ended": Column("1 in the last row of a process"),
             },
-            mode=Mode.SUMMARY,
-            resolved={"stack": stacks.STACK},
+            summary=Summary(gauge=True),
+            made=Made(resolved={"stack": stacks.STACK}),
             shown=Shown(
                 tables=(Table(("comm", "pid", "memory", "stack"), (Sum("live_count"), Sum("live_bytes"))),),
                 flame=Flame(weight="live_bytes", below=("memory",), title="memory not freed yet, by stack"),
             ),
-            gauge=True,
             latest=Latest(
                 key=("memory", "stack_id"),
                 by=("comm", "memory", "stack"),

@@ -61,7 +61,7 @@ class GgmlResolver(StackResolver):
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """Columns about stacks or, of operations, about the tensor of the result."""
-        if "tensor" not in stream.resolved:
+        if "tensor" not in stream.made.resolved:
             return super().resolve(stream, rows)
         return _tensors(self._builds, rows)
 

@@ -3,10 +3,10 @@
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe, Sampler
-from scope_bpf.catalogue.stream import PROCESS, Derived, Stream
+from scope_bpf.catalogue.stream import PROCESS, Derived, Made, Stream
 from scope_bpf.probes.gpu.guide import GUIDE
 from scope_catalogue.shown import Counter, Latest, Shown, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import LatestRows, Sum, Table
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -27,32 +27,34 @@ _GPU = Stream(
     "gpu",
     "the state of a GPU; values that the GPU or its driver does not report are absent",
     columns={},
-    mode=Mode.SAMPLES,
-    derived=_DEVICE
-    | {
-        "name": Derived(Column("product name"), _NAME),
-        "gpu_percent": Derived(
-            Column("share of the driver's last sample period in which a kernel ran", "%"), pa.uint32()
-        ),
-        "memory_percent": Derived(
-            Column("share of the same period in which memory was read or written", "%"), pa.uint32()
-        ),
-        "memory_used_bytes": Derived(Column("allocated device memory", "bytes"), pa.uint64()),
-        "memory_total_bytes": Derived(Column("total device memory", "bytes"), pa.uint64()),
-        "temperature_celsius": Derived(Column("temperature of the chip", "°C"), pa.int64()),
-        "power_watts": Derived(Column("power drawn by the board", "W"), pa.float64()),
-        "power_limit_watts": Derived(Column("power at which the GPU lowers its clocks", "W"), pa.float64()),
-        "sm_clock_mhz": Derived(Column("clock of the multiprocessors (SMs)", "MHz"), pa.uint32()),
-        "memory_clock_mhz": Derived(Column("clock of the memory", "MHz"), pa.uint32()),
-        "slowed_by": Derived(Column("reasons for lowered clocks, separated by commas; empty: not lowered"), _NAME),
-        "pcie_received": Derived(Column("received by the GPU over PCIe, over the last 20 ms", "B/s"), pa.uint64()),
-        "pcie_sent": Derived(Column("sent by the GPU over PCIe, over the last 20 ms", "B/s"), pa.uint64()),
-        "pcie_generation": Derived(Column("current PCIe generation of the link"), pa.uint32()),
-        "pcie_width": Derived(Column("current number of PCIe lanes"), pa.uint32()),
-        "ecc_corrected": Derived(Column("corrected memory errors since the driver was loaded"), pa.uint64()),
-        "ecc_uncorrected": Derived(Column("uncorrected memory errors since the driver was loaded"), pa.uint64()),
-        "xid_errors": Derived(Column("XID errors that the driver reported since the task started"), pa.uint64()),
-    },
+    sampled=True,
+    made=Made(
+        derived=_DEVICE
+        | {
+            "name": Derived(Column("product name"), _NAME),
+            "gpu_percent": Derived(
+                Column("share of the driver's last sample period in which a kernel ran", "%"), pa.uint32()
+            ),
+            "memory_percent": Derived(
+                Column("share of the same period in which memory was read or written", "%"), pa.uint32()
+            ),
+            "memory_used_bytes": Derived(Column("allocated device memory", "bytes"), pa.uint64()),
+            "memory_total_bytes": Derived(Column("total device memory", "bytes"), pa.uint64()),
+            "temperature_celsius": Derived(Column("temperature of the chip", "°C"), pa.int64()),
+            "power_watts": Derived(Column("power drawn by the board", "W"), pa.float64()),
+            "power_limit_watts": Derived(Column("power at which the GPU lowers its clocks", "W"), pa.float64()),
+            "sm_clock_mhz": Derived(Column("clock of the multiprocessors (SMs)", "MHz"), pa.uint32()),
+            "memory_clock_mhz": Derived(Column("clock of the memory", "MHz"), pa.uint32()),
+            "slowed_by": Derived(Column("reasons for lowered clocks, separated by commas; empty: not lowered"), _NAME),
+            "pcie_received": Derived(Column("received by the GPU over PCIe, over the last 20 ms", "B/s"), pa.uint64()),
+            "pcie_sent": Derived(Column("sent by the GPU over PCIe, over the last 20 ms", "B/s"), pa.uint64()),
+            "pcie_generation": Derived(Column("current PCIe generation of the link"), pa.uint32()),
+            "pcie_width": Derived(Column("current number of PCIe lanes"), pa.uint32()),
+            "ecc_corrected": Derived(Column("corrected memory errors since the driver was loaded"), pa.uint64()),
+            "ecc_uncorrected": Derived(Column("uncorrected memory errors since the driver was loaded"), pa.uint64()),
+            "xid_errors": Derived(Column("XID errors that the driver reported since the task started"), pa.uint64()),
+        }
+    ),
     shown=Shown(
         tables=(
             Table(
@@ -89,7 +91,6 @@ _GPU = Stream(
             )
         ),
     ),
-    gauge=True,
     labels=("device", "uuid", "name"),
     latest=Latest(  # one group per GPU: figures of different GPUs are never added up
         key=("device", "uuid"),
@@ -106,31 +107,32 @@ _GPU_PROCESS = Stream(
     "gpu_process",
     "memory that a process uses on a GPU, its context included; 0 after the process has freed all of it",
     columns={},
-    mode=Mode.SAMPLES,
-    derived={
-        "start_ns": Derived(
-            Column(
-                "when the process started, since boot, rounded to 10 ms; 0: the process is not visible from here",
-                "ns",
-                identity=True,
+    sampled=True,
+    made=Made(
+        derived={
+            "start_ns": Derived(
+                Column(
+                    "when the process started, since boot, rounded to 10 ms; 0: the process is not visible from here",
+                    "ns",
+                    identity=True,
+                ),
+                pa.uint64(),
             ),
-            pa.uint64(),
-        ),
-        "pid": Derived(PROCESS["pid"], pa.int32()),
-        "uid": Derived(PROCESS["uid"], pa.uint32()),
-        "comm": Derived(PROCESS["comm"], _NAME),
-    }
-    | _DEVICE
-    | {
-        "kind": Derived(Column("compute or graphics"), _NAME),
-        "used_bytes": Derived(Column("device memory", "bytes"), pa.uint64()),
-    },
+            "pid": Derived(PROCESS["pid"], pa.int32()),
+            "uid": Derived(PROCESS["uid"], pa.uint32()),
+            "comm": Derived(PROCESS["comm"], _NAME),
+        }
+        | _DEVICE
+        | {
+            "kind": Derived(Column("compute or graphics"), _NAME),
+            "used_bytes": Derived(Column("device memory", "bytes"), pa.uint64()),
+        }
+    ),
     shown=Shown(
         tables=(Table(("comm", "pid", "device", "kind"), (Sum("used_bytes"),)),),
         line=("used_bytes", "device", "kind"),
         timeline=Timeline(counters=(Counter("used_bytes", by=("device", "kind")),)),
     ),
-    gauge=True,
     labels=("device", "uuid", "kind", "pid", "comm"),
     latest=Latest(
         key=("device", "uuid", "kind"),
@@ -144,13 +146,15 @@ _GPU_ERROR = Stream(
     "gpu_error",
     "one row per error that the driver reported",
     columns={},
-    mode=Mode.SAMPLES,
-    derived=_DEVICE
-    | {
-        "kind": Derived(Column("xid, ecc_corrected or ecc_uncorrected"), _NAME),
-        "xid": Derived(Column("XID number, as in the kernel log"), pa.uint64()),
-        "meaning": Derived(Column("meaning of the XID number"), _NAME),
-    },
+    sampled=True,
+    made=Made(
+        derived=_DEVICE
+        | {
+            "kind": Derived(Column("xid, ecc_corrected or ecc_uncorrected"), _NAME),
+            "xid": Derived(Column("XID number, as in the kernel log"), pa.uint64()),
+            "meaning": Derived(Column("meaning of the XID number"), _NAME),
+        }
+    ),
     shown=Shown(tables=(LatestRows(("device", "kind", "xid", "meaning")),), line=("device", "kind", "xid", "meaning")),
 )
 

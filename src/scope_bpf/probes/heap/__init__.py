@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Derived, Rows, Stream
+from scope_bpf.catalogue.stream import Derived, Made, Rows, Stream, Summary
 from scope_bpf.probes.heap.functions import places
 from scope_bpf.probes.heap.guide import GUIDE
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Counter, Flame, Latest, Shown, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Sum, Table
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _MEMORY = Stream(
         "sample_bytes": _SAMPLED,
         "ended": _ENDED,
     },
-    mode=Mode.SUMMARY,
+    summary=Summary(gauge=True),
     shown=Shown(
         tables=(
             Table(
@@ -68,7 +68,6 @@ _MEMORY = Stream(
         ),
         timeline=Timeline(counters=(Counter("live_bytes", zero_where="ended != 0"),)),
     ),
-    gauge=True,
     latest=Latest(
         key=("sample_bytes",),
         by=("comm", "sample_bytes"),
@@ -78,6 +77,7 @@ _MEMORY = Stream(
     ),
 )
 
+_MEAN_AGE = Derived(Column("mean age of the allocations not freed yet", "ns"), pa.uint64())
 _LIVE = Stream(
     "heap_live",
     "memory not freed yet, by the stack that allocated it",
@@ -89,16 +89,17 @@ _LIVE = Stream(
         "sample_bytes": _SAMPLED,
         "ended": _ENDED,
     },
-    mode=Mode.SUMMARY,
-    derived={"mean_age_ns": Derived(Column("mean age of the allocations not freed yet", "ns"), pa.uint64())},
-    derive=_derive_live,
-    resolved={"stack": stacks.STACK},
+    summary=Summary(gauge=True),
+    made=Made(
+        derived={"mean_age_ns": _MEAN_AGE},
+        derive=_derive_live,
+        resolved={"stack": stacks.STACK},
+    ),
     hidden=("since_us",),
     shown=Shown(
         tables=(Table(("comm", "pid", "stack"), (Sum("live_count"), Sum("mean_age_ns"), Sum("live_bytes"))),),
         flame=Flame(weight="live_bytes", title="memory not freed yet, by stack"),
     ),
-    gauge=True,
     latest=Latest(
         key=("stack_id",),
         by=("comm", "sample_bytes", "stack"),

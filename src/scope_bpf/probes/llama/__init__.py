@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from scope_bpf.catalogue import spent
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Derived, Rows, Stream
+from scope_bpf.catalogue.stream import Derived, Made, Rows, Settled, Stream
 from scope_bpf.probes.llama.functions import places
 from scope_bpf.probes.llama.guide import GUIDE
 from scope_catalogue.options import Option
@@ -269,11 +269,13 @@ PROBE = Probe(
                 ),
                 "has_begin": Column("1; 0 if the request may have begun before the trace: then its prompt is unknown"),
             },
-            derived={
-                "prompt_rate": Derived(Column("tokens of the prompt until the first token", "1/s"), pa.float64()),
-                "token_rate": Derived(Column("tokens after the first token", "1/s"), pa.float64()),
-            },
-            derive=_derive_request,
+            made=Made(
+                derived={
+                    "prompt_rate": Derived(Column("tokens of the prompt until the first token", "1/s"), pa.float64()),
+                    "token_rate": Derived(Column("tokens after the first token", "1/s"), pa.float64()),
+                },
+                derive=_derive_request,
+            ),
             hidden=("has_first", "has_tokens", "has_cached"),
             null_unless={
                 "prompt_tokens": "has_begin",
@@ -281,7 +283,7 @@ PROBE = Probe(
                 "ttft_ns": "has_first",
                 "generation_ns": "has_tokens",
             },
-            settled_by="llama_settle",
+            settled=Settled("llama_settle"),
             shown=Shown(
                 tables=(
                     Table(

@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Derived, Rows, Stream
+from scope_bpf.catalogue.stream import Derived, Made, Rows, Stream, Summary
 from scope_bpf.probes.nccl.functions import FUNCTIONS, RESULTS
 from scope_bpf.probes.nccl.guide import GUIDE
 from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
@@ -65,11 +65,13 @@ _CALL = Stream(
         "in_group": Column("1 between ncclGroupStart and ncclGroupEnd: the latter waits for what this call would"),
         "nested": Column("1 if called from inside another recorded call: do not add it to the outer call"),
     },
-    derived={
-        "function": _FUNCTION,
-        "result_name": Derived(Column("name of the result, such as ncclInvalidArgument"), _WORD),
-    },
-    derive=_derive_call,
+    made=Made(
+        derived={
+            "function": _FUNCTION,
+            "result_name": Derived(Column("name of the result, such as ncclInvalidArgument"), _WORD),
+        },
+        derive=_derive_call,
+    ),
     hidden=(
         *("function_id", "has_bytes", "has_dtype", "has_op", "has_root", "has_peer", "has_handle", "has_rank"),
         *("has_sequence", "has_late", "has_stream", "returned"),
@@ -117,11 +119,11 @@ _SUMMARY = Stream(
         "total_ns": Column("sum of the calls' durations", "ns"),
         "latency": Column("histogram of durations, in powers of two", "ns"),
     },
-    mode=Mode.SUMMARY,
-    derived={"function": _FUNCTION},
-    derive=_derive_name,
+    summary=Summary(),
+    made=Made(derived={"function": _FUNCTION}, derive=_derive_name),
     hidden=("function_id", "has_rank"),
     null_unless=dict.fromkeys(("communicator", "rank"), "has_rank"),
+    failed="errors > 0",
     shown=Shown(
         tables=(
             Table(
@@ -137,7 +139,7 @@ _SUMMARY = Stream(
             ),
         ),
     ),
-    rollup=Rollup(by=("comm", "function"), count="count", measured="total_ns", histogram="latency", failures="errors"),
+    rollup=Rollup(by=("comm", "function"), count="count", measured="total_ns", histogram="latency"),
 )
 
 _WAIT = Stream(

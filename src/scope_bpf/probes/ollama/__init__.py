@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Derived, Rows, Stream
+from scope_bpf.catalogue.stream import Derived, Made, Rows, Settled, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.ollama.calls import FUNCTIONS, call_table, places
 from scope_bpf.probes.ollama.guide import GUIDE
@@ -67,8 +67,9 @@ _SPAN = Span(
         "ended": "scope.ended",
     },
     given={"url.scheme": "http"},
-    failed="status >= 500",
 )
+
+_MEAN_GAP = Derived(Column("mean time between two such writes", "ns"), pa.uint64())
 
 PROBE = Probe(
     name="ollama",
@@ -106,8 +107,10 @@ PROBE = Probe(
                 "request": _REQUEST,
                 "path_truncated": Column("1 if the end of the path was cut"),
             },
-            derived={"mean_gap_ns": Derived(Column("mean time between two such writes", "ns"), pa.uint64())},
-            derive=_derive_request,
+            made=Made(
+                derived={"mean_gap_ns": _MEAN_GAP},
+                derive=_derive_request,
+            ),
             hidden=("has_response", "has_status", "has_body", "has_gaps", "has_chunks", "has_peer"),
             null_unless={
                 "status": "has_status",
@@ -117,7 +120,8 @@ PROBE = Probe(
                 "chunks": "has_chunks",
                 **dict.fromkeys(("peer_port", "port"), "has_peer"),
             },
-            settled_by="ollama_settle",
+            settled=Settled("ollama_settle"),
+            failed="status >= 500",
             shown=Shown(
                 tables=(
                     Table(
@@ -200,7 +204,7 @@ PROBE = Probe(
             },
             hidden=("has_path",),
             null_unless={"path": "has_path"},
-            settled_by="ollama_settle_loads",
+            settled=Settled("ollama_settle_loads"),
             shown=Shown(
                 tables=(
                     LatestRows(
@@ -226,10 +230,14 @@ PROBE = Probe(
                 "text_truncated": Column("1 if the end of the text was cut"),
                 "ends_line": Column("1 if the text ended with a newline"),
             },
-            derived={
-                "function": Derived(Column("the function that got the text"), pa.dictionary(pa.int32(), pa.string()))
-            },
-            derive=_derive_log,
+            made=Made(
+                derived={
+                    "function": Derived(
+                        Column("the function that got the text"), pa.dictionary(pa.int32(), pa.string())
+                    )
+                },
+                derive=_derive_log,
+            ),
             hidden=("source", "has_level", "has_text"),
             null_unless={"level": "has_level", "text": "has_text"},
             shown=Shown(

@@ -9,13 +9,13 @@ import numpy as np
 from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.place import Chosen, Place, Usdt
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Names, Stream
+from scope_bpf.catalogue.stream import Made, Names, Stream, Summary
 from scope_bpf.code.python.versions import EVALUATED, EVALUATES, OFFSETS, Version
 from scope_bpf.probes.python.guide import GUIDE
 from scope_catalogue.errors import InvalidOption
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Flame, Rollup, Samples, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ PROBE = Probe(
                 "self_ns": Column("sum of the durations without those of calls inside", "ns"),
                 "latency": Column("histogram of durations, in powers of two", "ns"),
             },
-            mode=Mode.SUMMARY,
+            summary=Summary(),
             names=Names("python_code", ("start_ns", "pid", "code"), "function", _FUNCTION, {"file": _FILE}),
             shown=Shown(
                 tables=(
@@ -177,7 +177,7 @@ PROBE = Probe(
             "python_sample",
             "one row per sample of a thread on a CPU, only of interpreters whose calls cannot be recorded",
             columns={"duration_ns": Column("the time between two samples", "ns"), "stack_id": _STACK_ID},
-            resolved=_SAMPLED,
+            made=Made(resolved=_SAMPLED),
             shown=Shown(
                 tables=(_BY_LINE,),
                 line=("duration_ns", "python"),
@@ -194,8 +194,8 @@ PROBE = Probe(
                 "count": Column("samples"),
                 "total_ns": Column("sum of the times that they stand for", "ns"),
             },
-            mode=Mode.SUMMARY,
-            resolved=_SAMPLED,
+            summary=Summary(),
+            made=Made(resolved=_SAMPLED),
             shown=Shown(
                 tables=(replace(_BY_LINE, cells=(Sum("count"), Sum("total_ns"))),),
                 flame=Flame(weight="total_ns", title="sampled time, by Python stack"),

@@ -9,7 +9,7 @@ import pyarrow as pa
 from scope_bpf.catalogue import spent, stacks
 from scope_bpf.catalogue.place import Usdt
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Derived, Stream
+from scope_bpf.catalogue.stream import Derived, Made, Stream, Summary
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.span.declaration import (
     ARGUMENTS,
@@ -24,7 +24,7 @@ from scope_bpf.probes.span.declaration import (
 from scope_bpf.probes.span.guide import GUIDE
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Flame, Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Quantiles, Share, Sum, Table
 
 if TYPE_CHECKING:
@@ -130,19 +130,21 @@ PROBE = Probe(
                     "USDT probe, which is no call"
                 ),
             },
-            resolved=_FUNCTION
-            | {
-                "args": Derived(
-                    Column("the declared numbers, as NAME=VALUE; one that was unreadable is left out"), pa.string()
-                ),
-                "stack": Derived(
-                    Column(
-                        "call stack, outermost frame first; starts with [cut] if cut; absent without stacks=true",
-                        stack=True,
+            made=Made(
+                resolved=_FUNCTION
+                | {
+                    "args": Derived(
+                        Column("the declared numbers, as NAME=VALUE; one that was unreadable is left out"), pa.string()
                     ),
-                    _WORD,
-                ),
-            },
+                    "stack": Derived(
+                        Column(
+                            "call stack, outermost frame first; starts with [cut] if cut; absent without stacks=true",
+                            stack=True,
+                        ),
+                        _WORD,
+                    ),
+                }
+            ),
             hidden=(
                 *("address", "stack_id", "place", "kept", "has_text", "has_duration", "has_where"),
                 *(f"value{number}" for number in range(MOST_VALUES)),
@@ -181,8 +183,8 @@ PROBE = Probe(
                 **spent.COLUMNS,
                 "latency": Column("histogram of durations, in powers of two", "ns"),
             },
-            mode=Mode.SUMMARY,
-            resolved=_FUNCTION,
+            summary=Summary(),
+            made=Made(resolved=_FUNCTION),
             hidden=("address", "place"),
             null_unless={"total_ns": "timed", **dict.fromkeys(spent.COLUMNS, "explained")},
             shown=Shown(

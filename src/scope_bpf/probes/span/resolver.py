@@ -30,7 +30,7 @@ class SpanResolver(StackResolver):
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's columns `function` and `file`; of events also `args` and `stack`."""
         columns = super().resolve(stream, rows) | _functions(self._history, stream, rows, self._declarations)
-        if "args" in stream.resolved:
+        if "args" in stream.made.resolved:
             columns["args"] = _arguments(self._declarations, rows)
         return columns
 

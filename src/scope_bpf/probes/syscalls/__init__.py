@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Derived, Rows, Stream, Tails
+from scope_bpf.catalogue.stream import Derived, Made, Rows, Stream, Summary, Tails
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import table as syscall_table
 from scope_bpf.probes.syscalls.classes import CLASSES
@@ -20,7 +20,7 @@ from scope_bpf.probes.syscalls.readings import LEVELS, MOST_DATA_BYTES, NOTHING,
 from scope_catalogue.codes import Codes
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Failed, Quantiles, Sum, Table
 
 _IS_ARM = os.uname().machine == "aarch64"
@@ -156,10 +156,7 @@ PROBE = Probe(
                 "waited": _WAITED,
                 "duration_ns": Column("from entry to exit", "ns"),
             },
-            derived={"name": _NAME, "error": _ERROR},
-            derive=_derive,
-            decoded=_DECODED,
-            decode=_decode,
+            made=Made(derived={"name": _NAME, "error": _ERROR}, derive=_derive, decoded=_DECODED, decode=_decode),
             hidden=("compat", "returned", "decoded"),
             null_unless={"ret": "returned"},
             failed="ret < 0",
@@ -181,14 +178,12 @@ PROBE = Probe(
                 "total_ns": Column("sum of the calls' durations", "ns"),
                 "latency": Column("histogram of durations, in powers of two", "ns"),
             },
-            mode=Mode.SUMMARY,
-            derived={"name": _NAME},
-            derive=_derive_name,
+            summary=Summary(),
+            made=Made(derived={"name": _NAME}, derive=_derive_name),
             hidden=("compat",),
+            failed="errors > 0",
             shown=Shown(tables=(_SUMS, replace(_SUMS, title=_WAITING, where=_WAITED_HERE))),
-            rollup=Rollup(
-                by=("comm", "name"), count="count", measured="total_ns", histogram="latency", failures="errors"
-            ),
+            rollup=Rollup(by=("comm", "name"), count="count", measured="total_ns", histogram="latency"),
         ),
     ),
     ring_bytes=32 << 20,

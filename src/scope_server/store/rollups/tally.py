@@ -163,8 +163,8 @@ def _measured(table: StreamTable, rows: pa.Table) -> Integers:
 
 
 def _failed(table: StreamTable, rows: pa.Table) -> Integers:
-    if table.rollup.failures:
-        return np.maximum(_numbers(rows, table.rollup.failures, pa.int64()), 0)
+    if table.described.failures:
+        return np.maximum(_numbers(rows, table.described.failures, pa.int64()), 0)
     if table.failed is None:
         return np.zeros(len(rows), np.int64)
     return np.asarray(matching(table.failed, rows).to_numpy(), np.int64)

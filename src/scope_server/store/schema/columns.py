@@ -80,7 +80,7 @@ class StreamTable:
         rollup: how its rows are added up.
         layout: how they lie in the database.
         added_up: which rows are; None: all.
-        failed: which of them failed; None: the rollup's column of failures says how many, or none did.
+        failed: which of them failed; None: none, or `described.failures` says how many of their events.
         failures: what tells failures, for people; empty: nothing does.
         latest: which states its rows describe, if any.
     """
@@ -233,8 +233,8 @@ def stream_table(stream: DescribedStream, layout: Layout) -> StreamTable:
         rollup=(rollup := _rollup(stream, columns)),
         layout=layout,
         added_up=_condition(stream, columns, rollup.where),
-        failed=None if rollup.failures else _condition(stream, columns, stream.failed),
-        failures=rollup.failures or stream.failed,
+        failed=None if stream.failures else _condition(stream, columns, stream.failed),
+        failures=stream.failures or stream.failed,
         latest=_latest(stream, columns),
     )
 
@@ -243,7 +243,7 @@ def _rollup(stream: DescribedStream, columns: tuple[StoredColumn, ...]) -> Rollu
     texts = {column.name for column in columns if column.is_text}
     types = {column.name: column.sql for column in columns if not column.dimension}
     rollup = stream.rollup or Rollup(by=("comm",) if "comm" in texts else ())
-    added_up = (rollup.count, rollup.measured, rollup.failures)
+    added_up = (rollup.count, rollup.measured, stream.failures)
     unknown = [name for name in added_up if name and types.get(name) not in WHOLE]
     unknown += [rollup.histogram] if rollup.histogram and types.get(rollup.histogram) != "bigint[]" else []
     unknown += [name for name in rollup.by if name not in texts]

@@ -131,7 +131,7 @@ def _columns(question: Question) -> Sequence[str]:
     rollup = question.table.rollup
     read = {name for cell in question.cells for name in (cell.column, cell.over)}
     counted = any(cell.word in ("count", "rate", "mean") for cell in question.cells)
-    read |= {rollup.count if counted else "", rollup.failures if _has_failed(question) else ""}
+    read |= {rollup.count if counted else "", question.table.described.failures if _has_failed(question) else ""}
     return sorted(read - {""})
 
 
@@ -164,8 +164,8 @@ def _cell(question: Question, cell: Cell, number: int) -> sql.Composed:  # noqa:
             return sql.SQL("{} AS {}").format(count, name)
         case "failed":
             failed = (
-                _counted(table.rollup.failures)
-                if table.rollup.failures
+                _counted(table.described.failures)
+                if table.described.failures
                 else sql.SQL('count(*) FILTER (WHERE e."has failed")')
             )
             return sql.SQL("{} AS {}").format(failed, name)

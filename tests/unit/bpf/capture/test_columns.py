@@ -15,7 +15,7 @@ import pytest
 from scope_bpf.binding.ffi import ffi
 from scope_bpf.capture.batch import RawBatch, raw_batch
 from scope_bpf.capture.columns import to_arrow
-from scope_bpf.catalogue.stream import Derived, Names, Stream, Tails
+from scope_bpf.catalogue.stream import Derived, Made, Names, Stream, Tails
 from scope_bpf.layout.fields import Field, Kind, Layout
 from scope_catalogue.stream import Column
 
@@ -152,7 +152,8 @@ def test_only_the_columns_asked_for_are_made() -> None:
     rows = np.array([(1,), (2,)], [("a", "<i8")])
     field = Field("a", 0, Kind.NUMBER, np.dtype("<i8"), pa.int64())
     schema = pa.schema([("a", pa.int64()), ("twice", pa.int64())])
-    raw = plain(rows, schema, (field,), derive=derive, derived={"twice": Derived(Column("a, twice"), pa.int64())})
+    made = Made(derived={"twice": Derived(Column("a, twice"), pa.int64())}, derive=derive)
+    raw = plain(rows, schema, (field,), made=made)
     assert to_arrow(raw, only=["a"]).schema.names == ["a"]
     assert calls == []
     assert to_arrow(raw, only=["twice"])["twice"].to_pylist() == [2, 4]
@@ -213,7 +214,7 @@ def test_a_stream_may_decode_its_tails() -> None:
         return {"tail": pa.array(cut, pa.string())}
 
     made = Derived(Column("the tail"), pa.string())
-    stream = replace(raw.stream, decoded={"tail": made}, decode=decode)
+    stream = replace(raw.stream, made=Made(decoded={"tail": made}, decode=decode))
     raw = replace(raw, stream=stream, schema=raw.schema.append(pa.field("tail", pa.string())))
     assert to_arrow(raw)["tail"].to_pylist() == ["abc", "", "de"]
     assert to_arrow(raw, ("it",)).schema.names == ["it"]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from tests.unit.views.streams import stream
 
-from scope_catalogue.shown import Latest
+from scope_catalogue.shown import Latest, Rollup
 from scope_catalogue.stream import Column, Mode
 from scope_catalogue.tables import Count, Failed, Quantiles, Rate, Share, Sum, Table
 from scope_views.errors import InvalidView
@@ -44,6 +44,16 @@ def test_groups_are_added_up_over_batches() -> None:
         }
         aggregate.add(pa.RecordBatch.from_pydict(columns).select(sorted(aggregate.columns)))
     assert aggregate.shown() == [(("a",), [4, 2, 10]), (("b",), [2, 2, 4])]
+
+
+def test_failures_of_rows_that_stand_for_several_events() -> None:
+    """A summary's failures are its events that failed, and the bytes of such a row count: they are of its others."""
+    table = Table(("comm",), (Failed(), Sum("bytes")))
+    given: dict[str, Any] = {"mode": Mode.SUMMARY, "rollup": Rollup(count="count"), "failed": "errors > 0"}
+    aggregate = _aggregate(table, "count", "errors", **given)
+    rows = {"comm": ["a", "b", "a"], "count": [7, 2, 5], "errors": [3, 0, 2], "bytes": [11, 13, 17]}
+    aggregate.add(pa.RecordBatch.from_pydict(rows).select(sorted(aggregate.columns)))
+    assert aggregate.shown() == [(("a",), [5, 28]), (("b",), [0, 13])]
 
 
 def test_what_was_cut_is_another_group() -> None:

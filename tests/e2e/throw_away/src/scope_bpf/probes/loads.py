@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import Derived, Stream
+from scope_bpf.catalogue.stream import Derived, Made, Stream
 from scope_catalogue.shown import Shown
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import LatestRows
 
 
@@ -33,11 +33,13 @@ PROBE = Probe(
             "load",
             "the load as it is",
             columns={},
-            mode=Mode.SAMPLES,
-            derived={
-                "one_minute": Derived(Column("of the last minute"), pa.float64()),
-                "tasks": Derived(Column("threads there are"), pa.uint32()),
-            },
+            sampled=True,
+            made=Made(
+                derived={
+                    "one_minute": Derived(Column("of the last minute"), pa.float64()),
+                    "tasks": Derived(Column("threads there are"), pa.uint32()),
+                }
+            ),
             shown=Shown(tables=(LatestRows(("one_minute", "tasks")),)),
         ),
     ),

@@ -1,9 +1,9 @@
 """Soft interrupts: events without a process, and a summary without processes."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.stream import Stream, Summary
 from scope_catalogue.shown import Rollup, Shown
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column
 from scope_catalogue.tables import Sum, Table
 
 _KIND = {"kind": Column("what for")}
@@ -23,8 +23,7 @@ PROBE = Probe(
             "softirq_summary",
             "soft interrupts by kind",
             columns=_KIND | {"count": Column("how many began")},
-            mode=Mode.SUMMARY,
-            of_processes=False,
+            summary=Summary(of_processes=False),
             shown=Shown(tables=(Table(("kind",), (Sum("count"),)),)),
             rollup=Rollup(by=("kind",), count="count"),
         ),
