@@ -1664,11 +1664,20 @@ class Api(ABC):
         streams: str | None = None,
         machine: str | None = None,
         task: str | None = None,
+        where: str | None = None,
         format: Literal["perfetto", "chrome"] | None = None,
     ) -> str:
         """The timelines of streams, for https://ui.perfetto.dev: processes and CPUs of each machine, on one clock."""
         return self.save(
-            file, "trace", since=since, until=until, streams=streams, machine=machine, task=task, format=format
+            file,
+            "trace",
+            since=since,
+            until=until,
+            streams=streams,
+            machine=machine,
+            task=task,
+            where=where,
+            format=format,
         )
 
     def get_why(

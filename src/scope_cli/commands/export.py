@@ -21,7 +21,7 @@ def register(subcommands: Any) -> None:
         "export",
         help="write recorded rows to files, however many they are",
         epilog="Without --since, the rows of the last hour. Several streams make a file each: FILE with the "
-        "stream's name before its ending.",
+        "stream's name before its ending; a trace has nothing of streams that lack the filter's columns.",
     )
     parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
     parser.add_argument("streams", nargs="*", metavar="STREAM", help="such as exec or syscall_summary")
@@ -55,11 +55,12 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.errors import UsageError
     from scope_cli.saved import save
 
-    query = {name: getattr(arguments, name) for name in ("since", "until", "task")} | {"machine": arguments.node}
-    streams, rows = arguments.streams, {"where": window.filter_of(arguments), "columns": arguments.columns}
+    query = {name: getattr(arguments, name) for name in ("since", "until", "task")}
+    query |= {"machine": arguments.node, "where": window.filter_of(arguments)}
+    streams = arguments.streams
     if arguments.perfetto:
-        if any(rows.values()) or arguments.format:
-            raise UsageError("--perfetto draws whole rows; leave out --where, --container, --columns and --format")
+        if arguments.columns or arguments.format:
+            raise UsageError("--perfetto draws whole rows; leave out --columns and --format")
         client = Client()
         save(arguments.perfetto, lambda file: client.get_trace(file, **query, streams=",".join(streams)))
         return
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
     client = Client()
     for stream in streams:
         path = output.with_suffix(f".{stream}{output.suffix}") if len(streams) > 1 else output
-        asked = {**query, **rows, "format": form}
+        asked = {**query, "columns": arguments.columns, "format": form}
         save(path, partial(_exported, client, stream, asked))
 
 

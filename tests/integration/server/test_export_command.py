@@ -51,5 +51,8 @@ async def test_rows_become_files(start_server: StartServer, tmp_path: Path) -> N
         assert (await exported(server, "syscall", "--since", "-3h", "--perfetto", tmp_path / "t.perfetto"))[0] == 0
         packets = proto.Trace.FromString((tmp_path / "t.perfetto").read_bytes()).packet
         assert any(one.HasField("track_event") for one in packets)
-        for wrong in (("-o", tmp_path / "d"), ("syscall", "--where", "ret = 0", "--perfetto", tmp_path / "d")):
+        drawn = ("--since", "-3h", "--where", "arg0 < 7", "--perfetto", tmp_path / "few.perfetto")
+        assert (await exported(server, "syscall", *drawn))[0] == 0
+        assert (tmp_path / "few.perfetto").stat().st_size < (tmp_path / "t.perfetto").stat().st_size // 2
+        for wrong in (("-o", tmp_path / "d"), ("syscall", "--columns", "ret", "--perfetto", tmp_path / "d")):
             assert (await exported(server, *wrong))[0] == 2

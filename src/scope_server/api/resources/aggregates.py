@@ -9,14 +9,14 @@ from pydantic import Field
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE
 from scope_server.api.resources.losses import LossInTime, losses_of
-from scope_server.api.resources.streams import StreamPath, stream_named
+from scope_server.api.resources.streams import OF_MACHINE, StreamPath, columns_of, stream_named, texts
 from scope_server.api.resources.window import WindowQuery, selection_of
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Recorded, Whole
 from scope_server.api.routing.route import PREFIX, Routes, always
-from scope_server.api.routing.tables import Table, TableQuery
+from scope_server.api.routing.tables import Declared, Table, TableQuery
 from scope_server.store.totals.cells import read_cells
-from scope_server.store.totals.question import EVERY, MOST_GROUPS, Every, asked
+from scope_server.store.totals.question import EVERY, MACHINE, MOST_GROUPS, Every, Question, asked
 from scope_server.store.totals.reader import MOST_HISTOGRAMS, MOST_ROWS, Totals
 from scope_views.files import Lost
 
@@ -127,4 +127,17 @@ async def get_aggregates(call: Call, path: StreamPath, query: AggregatesQuery) -
             for group in found.groups
         ],
         losses=await losses_of(call, question.rows),
-    )
+    ).with_columns(_columns(question))
+
+
+def _columns(question: Question) -> dict[str, Declared]:
+    """The columns of the rows, if there are any."""
+    table = question.table
+    found: dict[str, Declared] = {"time": (datetime, "begin of the step")} if question.every_s else {}
+    for name in question.by:
+        if name == MACHINE and name not in table.schema.names:
+            found |= texts(OF_MACHINE)
+        else:
+            found |= columns_of(table, [name]) if name in table.schema.names else {name: (str, "")}
+    whole = ("count", "failed", "sum", "min", "max")
+    return found | {cell.text: (int if cell.word in whole else float, "") for cell in question.cells}

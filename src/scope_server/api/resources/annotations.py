@@ -1,6 +1,7 @@
 """Annotations: what people and programs say about a moment or a time."""
 
 import uuid
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
@@ -15,6 +16,7 @@ from scope_server.api.resources.members import Labels
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Body, Moment, Names, NodeName, Parameters, Whole
 from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.api.routing.tables import Table, TableQuery, Value, flat
 from scope_server.errors import InvalidQuery, UnknownThing
 from scope_server.store.annotations import Annotation as Stored
 
@@ -24,7 +26,7 @@ MOST = 10_000
 _LONGEST = 500
 
 
-class AnnotationsQuery(Parameters):
+class AnnotationsQuery(TableQuery):
     """Which annotations."""
 
     since: Moment | None = None
@@ -57,10 +59,16 @@ class Annotation(Answer):
     made_by: str | None = Field(description="the person who made it; null: a program")
 
 
-class FoundAnnotations(Answer):
+class FoundAnnotations(Table):
     """Annotations, the newest first."""
 
+    ROW = Annotation
+
     annotations: list[Annotation]
+
+    def rows(self) -> Iterator[Mapping[str, Value]]:
+        """The annotations."""
+        return map(flat, self.annotations)
 
 
 class NewAnnotation(Body):

@@ -1,6 +1,7 @@
 """What differs between two sets of rows of a stream."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -13,6 +14,7 @@ from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Recorded
 from scope_server.api.routing.rates import WORK
 from scope_server.api.routing.route import PREFIX, Routes, always
+from scope_server.api.routing.tables import Table, TableQuery
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.comparison import MOST_ROWS, comparison
 from scope_server.store.answers.sample import Sample
@@ -108,8 +110,30 @@ class FrameDifference(Answer):
     sure: Annotated[float, Field(ge=0, le=1, description="1 - p of Fisher's exact test, times the number of frames")]
 
 
-class Difference(Recorded):
+class DifferenceRow(Answer):
+    """One difference, where the answer is a table."""
+
+    of: Literal["duration", "part", "cause", "value", "quantile", "frame"] = Field(
+        description="what differs: the mean duration or a part of it; the share of a cause, a value or a frame; a "
+        "quantile of a number"
+    )
+    column: str | None = Field(description="null: a cause")
+    value: str | None = Field(description="the value, frame or cause, or p50, p90 or p99; null: no value")
+    inside: float | None = Field(description="the share; of durations ns, of quantiles the number in the column's unit")
+    outside: float | None = Field(description="the same of the others")
+    unit: str = Field(description="empty: a share")
+    difference: float | None = Field(description="of the column's distributions; null: it is not about distributions")
+    sure: float | None
+
+
+class DifferenceQuery(DuringQuery, TableQuery):
+    """Rows that are compared, and with which others."""
+
+
+class Difference(Recorded, Table):
     """What differs inside from outside."""
+
+    ROW = DifferenceRow
 
     inside: RowsRead
     outside: RowsRead
@@ -126,9 +150,29 @@ class Difference(Recorded):
         description="of each of these columns, those whose shares differ most: by the difference times `sure`"
     )
 
+    def rows(self) -> Iterator[Mapping[str, Any]]:
+        """Longer times, then the values and quantiles of each column, then frames: each by itself, in this order."""
+        if self.longer:
+            duration, parts = self.longer.duration, self.longer.parts
+            for of, one in (("duration", duration), *(("part", part) for part in parts)):
+                times = {"inside": one.inside_ns, "outside": one.outside_ns}
+                yield {"of": of, "column": one.column, "unit": "ns", **times}
+            for cause in self.longer.causes:
+                yield {"of": "cause", "value": cause.text, **_shares(cause)}
+        for each in self.columns:
+            told = {"column": each.column, "difference": each.difference, "sure": each.sure}
+            for value in each.values:
+                yield {"of": "value", **told, "value": value.value, **_shares(value)}
+            if each.numbers:
+                for name in Quantiles.model_fields:
+                    its = {side: getattr(getattr(each.numbers, side), name) for side in ("inside", "outside")}
+                    yield {"of": "quantile", **told, "value": name, "unit": each.unit, **its}
+        for frame in self.frames:
+            yield {"of": "frame", "column": frame.column, "value": frame.frame, "sure": frame.sure, **_shares(frame)}
+
 
 @ROUTES.get(f"{PREFIX}/compare/{{stream}}", Role.VIEWER, lags=always, rate=WORK)
-async def get_difference(call: Call, path: StreamPath, query: DuringQuery) -> Difference:
+async def get_difference(call: Call, path: StreamPath, query: DifferenceQuery) -> Difference:
     """What differs between rows of a window and filter (inside) and others (outside), the most different first.
 
     Without `against_...`, the others are the other rows of the same window. Columns are compared by the distance of
@@ -161,6 +205,10 @@ async def get_difference(call: Call, path: StreamPath, query: DuringQuery) -> Di
             for one in frames
         ],
     )
+
+
+def _shares(one: Shares | Cause | FrameDifference) -> dict[str, Any]:
+    return {"inside": one.inside, "outside": one.outside, "unit": ""}
 
 
 def _read(side: Sample) -> RowsRead:

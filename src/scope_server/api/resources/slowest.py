@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from pydantic import Field, create_model
@@ -25,7 +26,7 @@ from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Recorded, Whole
 from scope_server.api.routing.rates import WORK
 from scope_server.api.routing.route import PREFIX, OfStream, Routes, always
-from scope_server.api.routing.tables import Table, TableQuery
+from scope_server.api.routing.tables import Declared, Table, TableQuery
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.slowest import Slowest, batch_of, shown_as, slowest
 from scope_server.store.schema.columns import StreamTable
@@ -86,17 +87,30 @@ def _of_stream(table: StreamTable) -> OfStream | None:
         shown_as(table)
     except InvalidQuery:
         return None
-    columns = {
+    row = row_model(title(table, "SlowestEvent"), _columns(table))
+    slow = create_model(title(table, "SlowRow"), __base__=SlowRow, row=(row, ...))
+    answer = create_model(title(table, "SlowRows"), __base__=SlowRows, slowest=(list[slow], ...))  # type: ignore[valid-type]
+    return OfStream(f"The slowest rows of {table.name}", answer, SlowestQuery)
+
+
+def _columns(table: StreamTable) -> dict[str, Declared]:
+    return {
         "time": (str, "when it happened, by the machine's clock, to the nanosecond"),
         **texts(OF_MACHINE),
         "task_id": (str | None, "the task that recorded it"),
         **columns_of(table, table.schema.names),
         **of_container(table),
     }
-    row = row_model(title(table, "SlowestEvent"), columns)
-    slow = create_model(title(table, "SlowRow"), __base__=SlowRow, row=(row, ...))
-    answer = create_model(title(table, "SlowRows"), __base__=SlowRows, slowest=(list[slow], ...))  # type: ignore[valid-type]
-    return OfStream(f"The slowest rows of {table.name}", answer, SlowestQuery)
+
+
+def _columns_of_files(table: StreamTable) -> dict[str, Declared]:
+    of_row = SlowRow.model_fields
+    return {
+        **_columns(table),
+        "time": (datetime, "when it happened, by the machine's clock"),
+        "longer_ns": (int, of_row["longer_ns"].description or ""),
+        "differs": (str, of_row["differs"].description or ""),
+    }
 
 
 @ROUTES.get(f"{PREFIX}/slowest/{{stream}}", Role.VIEWER, lags=always, rate=WORK, of_stream=_of_stream)
@@ -108,7 +122,8 @@ async def get_slowest(call: Call, path: StreamPath, query: SlowestQuery) -> Slow
     async with call[DATABASE].snapshot() as connection:
         found = await slowest(connection, wanted, how, query.limit)
     rows = await call[READER].presented(table, found.rows)
-    return await asyncio.to_thread(_answer, table, how, found, rows)
+    answer = await asyncio.to_thread(_answer, table, how, found, rows)
+    return answer.with_columns(_columns_of_files(table))
 
 
 def _answer(table: StreamTable, how: SlowestRows, found: Slowest, rows: list[dict[str, Any]]) -> SlowRows:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field, create_model
 
+from scope_catalogue.shown import Latest
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, STATES, TABLES
 from scope_server.api.resources.machines import find_machine
@@ -22,7 +23,7 @@ from scope_server.api.resources.streams import (
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import NodeName, Pid, Recorded, Whole
 from scope_server.api.routing.route import PREFIX, OfStream, Routes, always
-from scope_server.api.routing.tables import Table, TableQuery
+from scope_server.api.routing.tables import Declared, Table, TableQuery
 from scope_server.errors import InvalidQuery
 from scope_server.store.schema.columns import IN_PROCESS, StreamTable
 
@@ -61,14 +62,17 @@ def _of_stream(table: StreamTable) -> OfStream | None:
     latest = table.latest
     if latest is None:
         return None
-    columns: dict[str, Any] = texts(OF_MACHINE) | {"time": (datetime, "when the newest state was read")}
-    columns |= columns_of(table, (*(IN_PROCESS if table.of_processes else ()), *latest.by))
-    columns |= columns_of(table, (*latest.totals, *latest.means))
-    columns |= {latest.ended: (bool, table.meanings.get(latest.ended, ""))} if latest.ended else {}
-    group = row_model(title(table, "StateGroup"), columns)
+    group = row_model(title(table, "StateGroup"), _columns(table, latest))
     answer = create_model(title(table, "States"), __base__=States, groups=(list[group], ...))  # type: ignore[valid-type]
     query = StatesQuery if table.of_processes else MachineStatesQuery
     return OfStream(f"Current states: {table.meaning}", answer, query)
+
+
+def _columns(table: StreamTable, latest: Latest) -> dict[str, Declared]:
+    columns: dict[str, Declared] = texts(OF_MACHINE) | {"time": (datetime, "when the newest state was read")}
+    columns |= columns_of(table, (*(IN_PROCESS if table.of_processes else ()), *latest.by))
+    columns |= columns_of(table, (*latest.totals, *latest.means))
+    return columns | ({latest.ended: (bool, table.meanings.get(latest.ended, ""))} if latest.ended else {})
 
 
 @ROUTES.get(f"{PREFIX}/states/{{stream}}", Role.VIEWER, lags=always, of_stream=_of_stream)
@@ -87,7 +91,8 @@ async def get_states(call: Call, path: StreamPath, query: StatesQuery) -> States
         machine=machine,
         processes=processes,
     )
-    return States(groups=groups)
+    assert table.latest  # `_table` finds no others
+    return States(groups=groups).with_columns(_columns(table, table.latest))
 
 
 def _table(call: Call, path: StreamPath, query: StatesQuery) -> StreamTable:

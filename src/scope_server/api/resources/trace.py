@@ -9,8 +9,11 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 import pyarrow as pa
 from pydantic import Field
 
+from scope_catalogue.condition import Condition
+from scope_catalogue.errors import InvalidFilter
 from scope_catalogue.nearest import unknown
 from scope_catalogue.stream import DescribedStream
+from scope_catalogue.where import LONGEST, read_filter
 from scope_server.accounts.caller import Role
 from scope_server.api.context import ANNOTATIONS, COLUMNS, TABLES
 from scope_server.api.resources.losses import LossInTime, losses_of
@@ -41,6 +44,17 @@ class TraceQuery(TimesQuery):
     streams: Annotated[str, Field(description="their names, separated by commas; default: all with a timeline")] = ""
     machine: Annotated[str, Field(description="hostnames or ids, separated by commas; default: all")] | None = None
     task: TaskId | None = None
+    where: (
+        Annotated[
+            str,
+            Field(
+                max_length=LONGEST,
+                description="a filter on rows, such as: pid = 4711; of streams that lack its columns, nothing is drawn",
+                examples=["ktime_ns > 0"],
+            ),
+        ]
+        | None
+    ) = None
     format: Annotated[
         Literal["perfetto", "chrome"], Field(description="Perfetto's protobuf format, or JSON of Chrome's trace viewer")
     ] = "perfetto"
@@ -79,8 +93,8 @@ async def get_trace(call: Call, query: TraceQuery) -> Trace:
     since, until = times_of(query)
     task, machines = await of_task(call, query.task, await _machines(call, query.machine))
     wanted = [
-        Selection(table, since=since, until=until, machines=machines, task=task)
-        for table in _chosen(call[TABLES], query.streams)
+        Selection(table, where, since, until, machines, task)
+        for table, where in _filtered(_chosen(call[TABLES], query.streams), query.where)
     ]
     since_ns = _ns(since)
     is_perfetto = query.format == "perfetto"
@@ -145,6 +159,20 @@ def _chosen(tables: Mapping[str, StreamTable], names: str) -> list[StreamTable]:
     if len(chosen) > _MOST_STREAMS:
         raise InvalidQuery(f"name at most {_MOST_STREAMS} streams", parameter="streams")
     return [tables[name] for name in chosen]
+
+
+def _filtered(tables: Sequence[StreamTable], where: str | None) -> list[tuple[StreamTable, Condition | None]]:
+    """The tables that have all columns of a filter, with the condition that it is on each."""
+    found: list[tuple[StreamTable, Condition | None]] = []
+    refused: list[InvalidFilter] = []
+    for table in tables:
+        try:
+            found.append((table, read_filter(where, table.types) if where is not None else None))
+        except InvalidFilter as error:
+            refused.append(error)
+    if refused and not found:  # what is wrong with it for the stream that it suits best
+        raise InvalidQuery(str(max(refused, key=lambda error: error.place)), parameter="where")
+    return found
 
 
 def _ns(time: datetime) -> int:

@@ -5,11 +5,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import pyarrow as pa
-from pydantic import BaseModel, Field
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, Field, PrivateAttr
 
 from scope_server.api.routing.models import Answer, Parameters, Text
 from scope_views.described import Described
@@ -17,6 +16,8 @@ from scope_views.files import FORMATS, MEDIA, Format, Lost
 from scope_views.times import TIME
 
 Value = Any  # of a column: a scalar, a time, or what becomes JSON
+Declared = tuple[Any, str]  # of a column: the type, as an annotation, and the meaning
+_TEXT: Declared = (str, "")
 
 
 class TableQuery(Parameters):
@@ -32,10 +33,22 @@ class Table(Answer, ABC):
     """An answer that has rows.
 
     Attributes:
-        ROW: the model of each; None: they are of a stream, and without any there are no columns.
+        ROW: the model of each; None: they are of a stream, see `with_columns`.
     """
 
     ROW: ClassVar[type[BaseModel] | None] = None
+    _columns: Mapping[str, Declared] = PrivateAttr(default_factory=dict)
+
+    def with_columns(self, columns: Mapping[str, Declared]) -> Self:
+        """Says which columns the rows have, also if there are none."""
+        self._columns = columns
+        return self
+
+    def declared(self) -> Mapping[str, Declared]:
+        """The declared columns, by name."""
+        if self.ROW is None:
+            return self._columns
+        return {name: (info.annotation, info.description or "") for name, info in self.ROW.model_fields.items()}
 
     @abstractmethod
     def rows(self) -> Iterable[Mapping[str, Value]]:
@@ -66,15 +79,14 @@ def file_of(answer: Table, form: Format, name: str, stream: Described | None) ->
 
     Args:
         name: of the file, without its ending.
-        stream: whose rows they are; None: of no stream.
+        stream: whose rows they are, unless the answer has a model of its own; None: of no stream.
     """
-    rows, model = list(answer.rows()), answer.ROW
-    fields = model.model_fields if model else {}
-    names = list(dict.fromkeys([*fields, *(each for row in rows for each in row)]))
-    columns = [_column(each, [row.get(each) for row in rows], fields.get(each)) for each in names]
+    rows, declared = list(answer.rows()), answer.declared()
+    names = list(dict.fromkeys([*declared, *(each for row in rows for each in row)]))
+    columns = [_column(each, [row.get(each) for row in rows], declared.get(each, _TEXT)[0]) for each in names]
     batch = pa.RecordBatch.from_arrays(columns, names=names)
-    meant = {each: _Column(info.description or "") for each, info in fields.items()}
-    of = stream or _Of(name, (answer.__doc__ or "").partition("\n")[0], meant)
+    meant = {each: _Column(meaning) for each, (_, meaning) in declared.items()}
+    of = stream if stream and answer.ROW is None else _Of(name, (answer.__doc__ or "").partition("\n")[0], meant)
     encoder = FORMATS[form](of, batch.schema, answer.lost())
     content = b"".join([*encoder.rows(batch), encoder.end()])
     return Text(
@@ -89,7 +101,7 @@ def flat(values: BaseModel) -> dict[str, Value]:
     return {name: getattr(values, name) for name in type(values).model_fields}
 
 
-def _column(name: str, values: list[Value], declared: FieldInfo | None) -> pa.Array:
+def _column(name: str, values: list[Value], declared: Any) -> pa.Array:
     """Values in the narrowest type that has all of them; what is no scalar is JSON."""
     there = [value for value in values if value is not None]
     if not there:
@@ -106,9 +118,9 @@ def _column(name: str, values: list[Value], declared: FieldInfo | None) -> pa.Ar
         return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
-def _declared(info: FieldInfo | None) -> pa.DataType:
+def _declared(annotation: Any) -> pa.DataType:
     """The type of a column without values."""
-    kinds = list(_kinds(info.annotation)) if info else []
+    kinds = list(_kinds(annotation))
     for kind, arrow in ((datetime, TIME.type), (bool, pa.bool_()), (int, pa.int64()), (float, pa.float64())):
         if kind in kinds:
             return arrow

@@ -1,4 +1,4 @@
-"""Answers with rows as files: aggregates, slowest rows, states, losses and the audit log, in every format."""
+"""Answers with rows as files: aggregates, slowest rows, states, losses, differences and others, in every format."""
 
 import csv
 import io
@@ -68,7 +68,7 @@ async def test_rows_of_answers_as_files(start_server: StartServer) -> None:
     held = stacks(["main;small", "main;large"], live_count=[1, 3], live_bytes=[100, 700])
     async with start_server() as server, lined(server.conninfo) as line:
         run = Run()
-        told = rows(101, comm=[FORMULA] * 101)
+        told = rows(101, comm=[FORMULA] * 101, name=["open"] * 7 + ["read"] * 94)
         await line.send(run.start(), run.batch(1, told, 108, {("ring", "ring_full"): 7}))
         await line.send(run.batch(1, held, stream="cuda_live"))
         mark = {"text": "epoch 1", "labels": {"epoch": "1"}}
@@ -79,6 +79,13 @@ async def test_rows_of_answers_as_files(start_server: StartServer) -> None:
         series = (await server.get("aggregates", "syscall", **WINDOW, every="1m"))["groups"][0]["points"]
         slow = (await server.get("slowest", "syscall", **WINDOW))["slowest"]
         audit = (await server.get("audit"))["entries"]
+        few = {**WINDOW, "where": "arg0 < 7"}
+        differing = await server.get("compare", "syscall", **few)
+        shares = [
+            {"of": "value", "column": each["column"], "sure": each["sure"], **one}
+            for each in differing["columns"]
+            for one in each["values"]
+        ]
         expected: tuple[tuple[str, dict[str, str], list[dict[str, Any]]], ...] = (
             (
                 "aggregates/syscall",
@@ -94,6 +101,7 @@ async def test_rows_of_answers_as_files(start_server: StartServer) -> None:
             ("states/cuda_live", {}, (await server.get("states", "cuda_live"))["groups"]),
             ("losses", WINDOW, (await server.get("losses", **WINDOW))["losses"]),
             ("audit", {}, audit),
+            ("annotations", {}, (await server.get("annotations"))["annotations"]),
         )
         for path, query, its in expected:
             assert its, path
@@ -104,6 +112,14 @@ async def test_rows_of_answers_as_files(start_server: StartServer) -> None:
                 assert len(found) == len(its), (path, form)
                 for one, other in zip(found, its, strict=True):
                     _same(one, other)
+        assert shares
+        for form in ("csv", "ndjson", "arrow", "parquet"):
+            data, _ = await _file(server, "compare/syscall", form, **few)
+            found = _rows(data, form)
+            for one, told_of in zip((row for row in found if row["of"] == "value"), shares, strict=True):
+                _same(one, told_of)
+            quantiles = [row for row in found if row["of"] == "quantile"]
+            assert len(quantiles) == 3 * sum(each["numbers"] is not None for each in differing["columns"])
         data, _ = await _file(server, "aggregates/syscall", "csv", **WINDOW, by="comm")
         assert f"'{FORMULA}" in data.decode()
         data, _ = await _file(server, "aggregates/syscall", "arrow", **WINDOW, by="comm")
@@ -113,4 +129,14 @@ async def test_rows_of_answers_as_files(start_server: StartServer) -> None:
             data, _ = await _file(server, "losses", form, **later)
             names = data.decode().strip().split(",") if form == "csv" else _table(data, form).column_names
             assert names[:4] == ["stream", "place", "reason", "count"]
-            assert (await _file(server, "aggregates/syscall", form, **later))[0] or form == "csv"
+            for path, query, columns in (
+                ("aggregates/syscall", {"by": "machine,comm", "every": "1m"}, "time machine_id hostname comm count"),
+                ("slowest/syscall", {}, "time machine_id hostname task_id ktime_ns"),
+                ("compare/syscall", {"where": "ret < 0"}, "of column value inside outside"),
+            ):
+                data, _ = await _file(server, path, form, **later, **query)
+                names = data.decode().strip().split(",") if form == "csv" else _table(data, form).column_names
+                assert names[:5] == columns.split(), path
+            data, _ = await _file(server, "states/cuda_live", form, pid="1")
+            names = data.decode().strip().split(",") if form == "csv" else _table(data, form).column_names
+            assert names[:4] == ["machine_id", "hostname", "time", "pid"]

@@ -80,6 +80,13 @@ async def test_streams_and_machines_are_on_one_clock(start_server: StartServer) 
         alone = proto.Trace.FromString(await _asked(server, streams="syscall", machine=OTHER)).packet
         assert {one.machine_id for one in alone} == {0}
         assert len([one for one in alone if one.track_event.type == proto.TrackEvent.TYPE_SLICE_BEGIN]) == 101
+        few = proto.Trace.FromString(await _asked(server, streams="syscall,switch", where="arg0 < 7", machine=OTHER))
+        begins = [one for one in few.packet if one.track_event.type == proto.TrackEvent.TYPE_SLICE_BEGIN]
+        assert len(begins) == 7
+        known = proto.Trace.FromString(await _asked(server, where="arg0 < 7")).packet
+        assert not any(one.ftrace_events.event for one in known), "switches have no arg0"
+        status, problem = await server.ask("GET", "trace", params={**WINDOW, "where": "arg9 = 1"})
+        assert (status, problem["errors"][0]["parameter"]) == (400, "where")
         both = await _asked(server, streams="syscall,switch", machine=f"{OTHER},{MACHINE}")
         assert {one.machine_id for one in proto.Trace.FromString(both).packet} == {0, 1}
 
