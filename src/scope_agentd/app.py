@@ -31,7 +31,7 @@ from scope_agentd.session.acknowledged import Acknowledged
 from scope_agentd.session.attend import Attendance
 from scope_agentd.session.link import Link
 from scope_agentd.session.upload import Upload
-from scope_agentd.settings import Settings
+from scope_agentd.settings import OPTIONS, Settings
 from scope_agentd.starts import Starts
 from scope_agentd.tasks import Tasks
 from scope_agentd.totals import Totals
@@ -86,7 +86,7 @@ async def serve(
                 changed,
             ),
         )
-        examination = Examination(settings.examine_after_s)
+        examination = Examination(settings.examine_after_s, options=settings.examine_with == OPTIONS)
         acknowledged = Acknowledged()
         upload = Upload(node, spool, descriptions, acknowledged)
         attendance = Attendance(node, tasks, spool, membership, examination, acknowledged=acknowledged)

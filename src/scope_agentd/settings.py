@@ -7,8 +7,9 @@ from typing import Annotated
 from scope_agentd.errors import InvalidSettings
 from scope_wire.bus.place import socket_path
 from scope_wire.endpoint import Endpoint
-from scope_wire.setting import Setting, above_zero, at_least, check_all
+from scope_wire.setting import Setting, above_zero, at_least, check_all, one_of
 
+DEFAULTS, OPTIONS = "defaults", "options"  # what probes are tried with
 LEAST_SPOOL_BYTES = 16 << 20  # eight segments, each of two records of maximum size
 
 
@@ -66,6 +67,16 @@ class Settings:
             check=at_least(0),
         ),
     ] = 60.0
+    examine_with: Annotated[
+        str,
+        Setting(
+            f"with what it tries each probe: its {DEFAULTS}, or also the {OPTIONS} that load other programs, as `scope "
+            "doctor --options` does: twice the work, once after each start",
+            unit="WHAT",
+            example=OPTIONS,
+            check=one_of(DEFAULTS, OPTIONS),
+        ),
+    ] = DEFAULTS
     stop_deadline_s: Annotated[
         float,
         Setting(

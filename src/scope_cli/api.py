@@ -540,6 +540,13 @@ class Peer(TypedDict):
     rtt_ns: int | None
 
 
+class Trial(TypedDict):
+    """An option with which a probe was tried, besides the default ones."""
+
+    option: str
+    reason: str
+
+
 class ProbeColumn(TypedDict):
     """A column of a stream."""
 
@@ -1263,6 +1270,7 @@ class Probe(TypedDict):
     reason: str
     no_device: bool
     unseen: list[str]
+    tried: list[Trial]
 
 
 class Probes(TypedDict):

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from google.protobuf.message import DecodeError
 
+from scope_agentd.control.catalogue import ALSO_OPTIONS
 from scope_proto.scope.v1 import control_pb2
 
 log = logging.getLogger(__name__)
@@ -23,10 +24,11 @@ class Examination:
 
     Args:
         unasked_s: how long after the start, in seconds.
+        options: probes are also tried with each option that loads other programs.
     """
 
-    def __init__(self, unasked_s: float) -> None:
-        self._unasked_s = unasked_s
+    def __init__(self, unasked_s: float, *, options: bool) -> None:
+        self._unasked_s, self._options = unasked_s, options
         self._asked = asyncio.Event()
         self._listed: asyncio.Future[control_pb2.ListProbesResponse] = asyncio.get_running_loop().create_future()
 
@@ -37,7 +39,7 @@ class Examination:
                 await self._asked.wait()
         while not self._listed.done():
             try:
-                self._listed.set_result(await _examine())
+                self._listed.set_result(await _examine(*([ALSO_OPTIONS] if self._options else [])))
             except (OSError, DecodeError) as error:
                 log.warning("the host's probes could not be tried", extra={"reason": str(error)})
                 await asyncio.sleep(_AGAIN_S)
@@ -54,9 +56,10 @@ class Examination:
         return await asyncio.shield(self._listed)
 
 
-async def _examine() -> control_pb2.ListProbesResponse:
+async def _examine(*words: str) -> control_pb2.ListProbesResponse:
     process = await asyncio.create_subprocess_exec(
         *_PROGRAM,
+        *words,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -94,6 +94,7 @@ def probe_message(probe: "Probe", finding: "Finding") -> control_pb2.Probe:
         reason=finding.reason,
         no_device=finding.no_device,
         unseen=finding.unseen,
+        tried=[control_pb2.Trial(option=one.option, reason=one.reason) for one in finding.tried],
         options=[option_message(option) for option in probe.options],
     )
     for stream in probe.public_streams:

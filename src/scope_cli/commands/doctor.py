@@ -52,10 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
                 no_device=finding.no_device,
                 attach_point=finding.attach_point,
                 unseen=finding.unseen,
+                tried=[(one.option, one.reason) for one in finding.tried],
             ):
                 print_line(line)
-            for tried in finding.tried:
-                print_line(f"    {'✗' if tried.reason else '✓'} -o {tried.option}{tried.reason and ': '}{tried.reason}")
             sys.stdout.flush()
         if not arguments.options:
             print_line("each was tried with its default options; `scope doctor --options` tries the others, too")

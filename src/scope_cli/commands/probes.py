@@ -74,6 +74,7 @@ def _print_report(node: str, name: str | None, *, as_json: bool) -> None:
             no_device=probe["no_device"],
             attach_point=probe["attach_point"],
             unseen=probe["unseen"],
+            tried=[(one["option"], one["reason"]) for one in probe["tried"]],
         ):
             print_line(line)
 

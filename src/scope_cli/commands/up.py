@@ -32,7 +32,7 @@ REFRESH_S = 1.0
 _ANSWER_S = 5.0
 _SERVER_ADDRESSES, _AGENT_ADDRESSES = ("http", "ingest", "enrol"), ("control", "metrics")
 _SERVER_LIMITS = ("keep_days", "keep_bytes", "free_floor")
-_AGENT_LIMITS = ("spool_bytes", "task_bytes", "examine_after_s")
+_AGENT_LIMITS = ("spool_bytes", "task_bytes", "examine_after_s", "examine_with")
 
 
 def register(subcommands: Any) -> None:

@@ -137,8 +137,9 @@ async def test_machines_and_strangers_are_refused(
 
 async def test_probes_are_tried_once_and_told(start_agent: StartAgent, server: StandInServer) -> None:
     """The agent tries its probes once, unasked. It tells the server each with its availability, attach point, streams
-    and columns, on every connection, and the features of the host; it answers ListProbes with the same."""
-    async with start_agent(examine_after_s=0) as agent:
+    and columns, on every connection, and the features of the host; it answers ListProbes with the same. If it is to,
+    it also tries other options."""
+    async with start_agent(examine_after_s=0, examine_with="options") as agent:
         await until(lambda: server.probes, 300)
         told, server.probes = server.probes, None
         server.ask_for_probes()
@@ -155,6 +156,7 @@ async def test_probes_are_tried_once_and_told(start_agent: StartAgent, server: S
     syscalls = next(probe for probe in told.probes if probe.name == "syscalls")
     assert all(not probe.no_device for probe in told.probes if probe.available)
     assert syscalls.available and syscalls.attach_point
+    assert ("mode=summary", "") in [(one.option, one.reason) for one in syscalls.tried]
     assert {stream.name: stream.mode for stream in syscalls.streams} == {
         "syscall": "events",
         "syscall_summary": "summary",

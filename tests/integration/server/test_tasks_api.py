@@ -438,9 +438,10 @@ async def test_what_an_agent_can_record_is_answered_at_once(start_server: StartS
     agent = StandInAgent()
     agent.ahead_ns = 3600 * 10**9
     feature = control_pb2.Feature(name="kernel BTF", available=True, reason="programs can adapt to this kernel")
+    trial = control_pb2.Trial(option="mode=summary", reason="no")
     agent.probes = control_pb2.ListProbesResponse(
         probes=[
-            control_pb2.Probe(name="syscalls", available=True, unseen=["io_uring submissions"]),
+            control_pb2.Probe(name="syscalls", available=True, unseen=["io_uring submissions"], tried=[trial]),
             control_pb2.Probe(name="gpu", reason="no GPU", no_device=True),
         ],
         host=[feature],
@@ -455,6 +456,7 @@ async def test_what_an_agent_can_record_is_answered_at_once(start_server: StartS
             _, told = await until(lambda: server.ask("GET", "probes"), lambda answer: answer[0] == 200)
             shown = [[probe[name] for name in ("name", "available", "no_device", "unseen")] for probe in told["probes"]]
             assert shown == [["syscalls", True, False, ["io_uring submissions"]], ["gpu", False, True, []]]
+            assert told["probes"][0]["tried"] == [{"option": "mode=summary", "reason": "no"}]
             (host,) = told["host"]
             assert (host["name"], host["available"], host["reason"]) == (feature.name, True, feature.reason)
             assert (told["connected"], told["current"]) == (True, True)

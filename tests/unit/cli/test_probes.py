@@ -55,8 +55,9 @@ def test_a_probe_is_explained(scope: Run, monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_a_machine_can_record_is_said_with_when_it_was_tried(scope: Run, api: Api) -> None:
     """With a machine, its agent's report is shown as `scope doctor` shows it, with its age and whether the agent is
     away; one probe of it if that is named."""
-    tried = {"reason": "the best alternative", "no_device": False, "unseen": []}
+    tried = {"reason": "the best alternative", "no_device": False, "unseen": [], "tried": []}
     syscalls = tried | {"name": "syscalls", "available": True, "attach_point": "tp_btf", "unseen": ["io_uring"]}
+    syscalls["tried"] = [{"option": "mode=summary", "reason": ""}, {"option": "decode=all", "reason": "too old\x1b"}]
     gpu = tried | {"name": "gpu", "available": False, "attach_point": "", "reason": "no GPU\x1b", "no_device": True}
     report = {
         "probes": [syscalls, gpu],
@@ -67,6 +68,7 @@ def test_what_a_machine_can_record_is_said_with_when_it_was_tried(scope: Run, ap
     }
     api.answer("GET probes", report)
     lines = ["✓ syscalls: tp_btf", "    the best alternative", "    does not record io_uring"]
+    lines += ["    ✓ -o mode=summary", "    ✗ -o decode=all: too old\\x1b"]
     status, said, _ = scope("probes", "--node", "there")
     assert (status, said.splitlines()) == (
         0,

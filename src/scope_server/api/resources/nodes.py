@@ -94,6 +94,13 @@ class ProbeStream(Answer):
     schema_fingerprint: str
 
 
+class Trial(Answer):
+    """An option with which a probe was tried, besides the default ones."""
+
+    option: str = Field(description="NAME=VALUE")
+    reason: str = Field(description="why the probe cannot run so; empty: it can")
+
+
 class Probe(Answer):
     """A probe of an agent."""
 
@@ -106,6 +113,7 @@ class Probe(Answer):
     reason: str = Field(description="why this alternative, or why none")
     no_device: bool = Field(description="the host has no device for it, so there is nothing to repair")
     unseen: list[str] = Field(description="what it cannot record there")
+    tried: list[Trial] = Field(description="with other options, if the agent's setting examine_with is `options`")
 
 
 class Feature(Answer):

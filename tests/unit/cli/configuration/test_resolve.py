@@ -34,6 +34,7 @@ def test_a_flag_before_a_variable_before_the_file_before_the_default(tmp_path: P
         "task_bytes": (None, "default"),
         "exclude_pid": ((), "default"),
         "examine_after_s": (60.0, "default"),
+        "examine_with": ("defaults", "default"),
         "stop_deadline_s": (5.0, "default"),
     }
 
