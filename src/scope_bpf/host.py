@@ -16,11 +16,12 @@ TRACEFS = Path("/sys/kernel/tracing")
 CAPABILITIES = {"CAP_BPF": 39, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
 CAP_SYS_ADMIN = 21  # includes both
 CAP_NET_ADMIN = 12
+CAP_SYSLOG, CAP_CHECKPOINT_RESTORE = 34, 40  # raised around their calls, so it is enough that they are permitted
 READING = {  # what is not known without each, about processes of other users
     "CAP_SYS_PTRACE": (19, "their files and mappings"),
-    "CAP_CHECKPOINT_RESTORE": (40, "the files that they map"),
+    "CAP_CHECKPOINT_RESTORE": (CAP_CHECKPOINT_RESTORE, "the files that they map"),
     "CAP_DAC_READ_SEARCH": (2, "files that only they may read"),
-    "CAP_SYSLOG": (34, "the kernel's functions in their stacks"),
+    "CAP_SYSLOG": (CAP_SYSLOG, "the kernel's functions in their stacks"),
 }
 _INCLUDED = {"CAP_CHECKPOINT_RESTORE": CAP_SYS_ADMIN, "CAP_DAC_READ_SEARCH": 1}  # CAP_DAC_OVERRIDE
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
@@ -42,17 +43,21 @@ def may_see_packets() -> bool:
 
 def unreadable() -> list[str]:
     """The capabilities to read processes that this process lacks, each with what is not known without it."""
-    effective = _effective()
+    usable = _effective() | _capabilities("CapPrm:") & {CAP_SYSLOG, CAP_CHECKPOINT_RESTORE}
     return [
         f"{name}: {unknown}"
         for name, (bit, unknown) in READING.items()
-        if bit not in effective and _INCLUDED.get(name) not in effective
+        if bit not in usable and _INCLUDED.get(name) not in usable
     ]
 
 
 def _effective() -> set[int]:
+    return _capabilities("CapEff:")
+
+
+def _capabilities(kind: str) -> set[int]:
     status = Path("/proc/self/status").read_text(errors="replace")
-    bits = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
+    bits = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith(kind))
     return {bit for bit in range(64) if bits >> bit & 1}
 
 

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,19 +13,46 @@ import pytest
 SCOPE = [sys.executable, "-m", "scope_cli.main"]
 UNIT = Path(__file__).parents[2] / "deploy/systemd/scope-agentd.service"
 SOMEBODY = 12345
+SET_ASIDE = """
+import os, sys
+from concurrent.futures import ThreadPoolExecutor
+from scope_bpf.binding.capability import SET_ASIDE, raised, set_aside
+from scope_bpf.binding.held_file import HeldFile
+from scope_bpf.code.kernel_symbols import KernelSymbols
+from scope_bpf.code.mappings import executable_mappings, open_mapped
+from scope_bpf.host import CAP_CHECKPOINT_RESTORE, unreadable
+
+def opens(path):
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+    except PermissionError:
+        return False
+    return True
+
+set_aside()
+pid = int(sys.argv[1])
+mapping = next(one for one in executable_mappings(pid) if one.path.endswith("/bash"))
+fd = open_mapped(pid, mapping)
+others = ThreadPoolExecutor(1)
+others.submit(int).result()  # the thread begins before
+with HeldFile(fd).reached() as path:
+    reached, elsewhere = opens(path), others.submit(opens, path).result()
+print(reached, elsewhere, opens(path), os.pread(fd, 4, 0), unreadable())
+print(KernelSymbols().names([1 << 63])[0])  # below all functions, unless all addresses are hidden
+"""
 
 
 def effective() -> list[str]:
-    """The capabilities that the unit gives and the agent does not set aside, as setpriv names them."""
+    """The unit's capabilities, as setpriv names them, without CAP_SYS_ADMIN, which would include others."""
     listed = re.search(r"(?m)^AmbientCapabilities=(.*)$", UNIT.read_text())
     assert listed
     return [name.removeprefix("CAP_").lower() for name in listed[1].split() if name != "CAP_SYS_ADMIN"]
 
 
-def command(without: str, *words: str, beside: tuple[str, ...] = ()) -> list[str]:
+def command(without: str, *words: str, beside: tuple[str, ...] = (), program: Sequence[str] = SCOPE) -> list[str]:
     """A command that has these capabilities but one, and some beside."""
     kept = ",".join(f"+{name}" for name in (*effective(), *beside) if name != without)
-    return ["setpriv", f"--bounding-set=-all,{kept}", "--inh-caps=-all", "--no-new-privs", *SCOPE, *words]
+    return ["setpriv", f"--bounding-set=-all,{kept}", "--inh-caps=-all", "--no-new-privs", *program, *words]
 
 
 def scope(without: str, *words: str) -> str:
@@ -77,6 +104,13 @@ def test_functions_of_another_users_program(without: str, said: str, program: su
     told = scope(without, "trace", *words)
     assert said in told
     assert without or "\n0 rows" not in told
+
+
+def test_what_is_set_aside_is_effective_for_calls_only(program: subprocess.Popen[bytes]) -> None:
+    """Mapped files and the kernel's functions are reached without lasting rights, and by the calling thread only."""
+    script = [sys.executable, "-c", SET_ASIDE]
+    ran = subprocess.run(command("", str(program.pid), program=script), capture_output=True, text=True)
+    assert ran.stdout.splitlines() == [r"True False False b'\x7fELF' []", "0x7fffffffffffffff_[k]"], ran.stderr
 
 
 @pytest.mark.parametrize("without", ["", "syslog"])

@@ -27,8 +27,8 @@ def list_probes(*, options: bool) -> control_pb2.ListProbesResponse:
 
 
 if __name__ == "__main__":
-    from scope_bpf.binding.statistics import set_admin_aside
+    from scope_bpf.binding.capability import set_aside
 
     os.nice(_NICE)
-    set_admin_aside()  # tasks do not have it either
+    set_aside()  # tasks do not have them either
     sys.stdout.buffer.write(list_probes(options=ALSO_OPTIONS in sys.argv).SerializeToString())

@@ -5,35 +5,29 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from scope_bpf.binding.capability import raised
 from scope_bpf.binding.ffi import check, ffi, lib
+from scope_bpf.host import CAP_SYS_ADMIN
 
 
 class KernelStatistics:
     """While entered, the kernel measures the run time of every BPF program. Measuring costs about 50 ns per run.
 
-    Entering needs CAP_SYS_ADMIN, which only has to be permitted: see `set_admin_aside`.
+    Entering needs CAP_SYS_ADMIN, which only has to be permitted.
 
     Raises:
         KernelError: the kernel refused (on entry).
     """
 
     def __enter__(self) -> Self:
-        self._fd = check(lib.scope_enable_statistics(), "cannot enable the kernel's BPF statistics")
+        with raised(CAP_SYS_ADMIN):
+            self._fd = check(lib.scope_enable_statistics(), "cannot enable the kernel's BPF statistics")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._fd)
-
-
-def set_admin_aside() -> None:
-    """Takes CAP_SYS_ADMIN out of the effective capabilities of this thread and of all that it starts.
-
-    Raises:
-        KernelError: the kernel refused.
-    """
-    check(lib.scope_set_admin_aside(), "cannot set CAP_SYS_ADMIN aside")
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,8 @@ class Uprobes:
             wanted = self._places.patterns.functions(module.path, elf) | wanted
         new = {offset: match for offset, match in wanted.items() if offset not in self._attached}
         at = {offset if match.is_site else elf.cheapest_probe(offset): match for offset, match in new.items()}
-        self._attach(module.file.held.path, at)
+        with module.file.held.reached() as path:
+            self._attach(path, at)
         for number in {match.number for match in new.values()} - {match.number for match in self._attached.values()}:
             self._places.files[number] += 1
         self._attached |= new

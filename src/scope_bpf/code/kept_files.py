@@ -88,7 +88,8 @@ class KeptFiles:
                 return None
             for _ in range(2):
                 try:
-                    descriptor = _Descriptor(os.open(file.held.path, os.O_RDONLY | os.O_CLOEXEC))
+                    with file.held.reached() as path:
+                        descriptor = _Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
                 except OSError as error:
                     if error.errno not in NO_DESCRIPTORS:
                         return None

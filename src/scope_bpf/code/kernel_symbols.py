@@ -1,11 +1,13 @@
-"""Names of the kernel's functions, from /proc/kallsyms (proc(5)); only root sees addresses there."""
+"""Names of the kernel's functions, from /proc/kallsyms (proc(5)); addresses are there with CAP_SYSLOG only."""
 
 import time
 from pathlib import Path
 
 import numpy as np
 
+from scope_bpf.binding.capability import raised
 from scope_bpf.catalogue.stream import Rows
+from scope_bpf.host import CAP_SYSLOG
 
 _KALLSYMS, _MODULES = Path("/proc/kallsyms"), Path("/proc/modules")
 _AGED_S = 60  # modules and BPF programs come and go
@@ -45,11 +47,13 @@ class KernelSymbols:
 def _functions() -> tuple[Rows, list[str]]:
     """Start addresses in order, and names; no name: what begins there is no function."""
     found = []
-    for line in _KALLSYMS.read_text().splitlines():
+    with raised(CAP_SYSLOG):
+        symbols, modules = _KALLSYMS.read_text(), _MODULES.read_text() if _MODULES.exists() else ""
+    for line in symbols.splitlines():
         address, kind, name = line.split(maxsplit=2)
         if kind in "tTwW":
             found.append((int(address, 16), "" if name == _END else name.partition("\t")[0]))
-    for line in _MODULES.read_text().splitlines() if _MODULES.exists() else ():
+    for line in modules.splitlines():
         size, address = line.split()[1], line.split()[5]
         found.append((int(address, 16) + int(size), ""))
     found.sort()

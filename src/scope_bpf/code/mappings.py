@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scope_bpf.binding.capability import raised
 from scope_bpf.binding.mapping_watch import FileId
-from scope_bpf.host import NO_DESCRIPTORS
+from scope_bpf.host import CAP_CHECKPOINT_RESTORE, NO_DESCRIPTORS
 
 VDSO = "[vdso]"
 
@@ -56,7 +57,8 @@ def open_mapped(pid: int, mapping: Mapping) -> int:
     Raises:
         OSError: the process or the mapping is gone, or CAP_CHECKPOINT_RESTORE is missing.
     """
-    return os.open(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}", os.O_RDONLY | os.O_CLOEXEC)
+    with raised(CAP_CHECKPOINT_RESTORE):
+        return os.open(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def file_of(news: Any) -> FileId:

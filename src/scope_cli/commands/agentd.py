@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
         from scope_cli.agent_status import print_status
 
         return print_status(_settings(arguments))
-    from scope_bpf.binding.statistics import set_admin_aside
+    from scope_bpf.binding.capability import set_aside
 
-    set_admin_aside()  # before other threads start
+    set_aside()  # before other threads start
 
     from scope_wire.refused.handshakes import count_failed, have_them_told, read_standard_error
 

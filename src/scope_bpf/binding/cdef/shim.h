@@ -15,7 +15,7 @@ int scope_map_value_size(int fd);
 int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint64_t *missed);
 
 /* shim/privilege.c */
-int scope_set_admin_aside(void);
+int scope_set_effective(uint32_t capability, bool effective);
 int scope_enable_statistics(void);
 
 /* shim/drain.c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Keeps CAP_SYS_ADMIN out of the effective set, except for the one call that needs it. */
+/* Capabilities that are effective only around the calls that need them. */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/capability.h>
@@ -10,43 +10,30 @@
 
 #include "shim.h"
 
-#define ADMIN (1U << CAP_SYS_ADMIN)
-
 /*
- * Makes CAP_SYS_ADMIN of this thread effective or not; threads that it starts inherit that. Without the capability,
+ * Makes a capability of this thread effective or not; threads that it starts inherit that. Without the capability,
  * nothing changes. Returns whether it was effective, or -errno.
  */
-static int set_admin(bool effective)
+int scope_set_effective(uint32_t capability, bool effective)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
-	int was;
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3], *set = &sets[CAP_TO_INDEX(capability)];
+	uint32_t bit = CAP_TO_MASK(capability);
+	bool was;
 
 	if (syscall(SYS_capget, &header, sets))
 		return -errno;
-	was = !!(sets[0].effective & ADMIN);
-	sets[0].effective = effective ? sets[0].effective | (sets[0].permitted & ADMIN) : sets[0].effective & ~ADMIN;
+	was = set->effective & bit;
+	if (was == effective || !(set->permitted & bit))
+		return was;
+	set->effective ^= bit;
 	return syscall(SYS_capset, &header, sets) ? -errno : was;
-}
-
-/* 0 or -errno. */
-int scope_set_admin_aside(void)
-{
-	int result = set_admin(false);
-
-	return result < 0 ? result : 0;
 }
 
 /* A descriptor, or -errno. While it is open, the kernel measures programs: see BPF_ENABLE_STATS in bpf(2). */
 int scope_enable_statistics(void)
 {
-	int was = set_admin(true), fd, error;
+	int fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 
-	if (was < 0)
-		return was;
-	fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	error = -errno;
-	if (!was)
-		set_admin(false);
-	return fd < 0 ? error : fd;
+	return fd < 0 ? -errno : fd;
 }

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +28,10 @@ class Recorder:
 
     def attach(self, module: Module, _found: dict[str, int]) -> int:
         assert module.file
-        path = module.file.held.path
+        with module.file.held.reached() as path:
+            return self._attach(path)
+
+    def _attach(self, path: str) -> int:
         if path in self.refused:
             raise KernelError("cannot attach to a function", 22)
         self.attached.append(path)
@@ -57,7 +61,7 @@ def attachments(recorder: type[Recorder]) -> Iterator[Attachments]:
 
 def module(name: str, size: int = 1) -> Module:
     elf: Any = SimpleNamespace(size=size, left_out={})
-    file: Any = SimpleNamespace(held=SimpleNamespace(path=name))
+    file: Any = SimpleNamespace(held=SimpleNamespace(reached=lambda: nullcontext(name)))
     return Module(f"/lib/{name}", hash(name), elf, file)
 
 
