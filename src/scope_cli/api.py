@@ -1722,10 +1722,15 @@ class Api(ABC):
         return answer
 
     def get_processes(
-        self, *, since: str | None = None, until: str | None = None, machine: str | None = None
+        self,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        where: str | None = None,
+        machine: str | None = None,
     ) -> Processes:
         """The processes of a machine that ran, began or ended in a window of time, and their parents."""
-        answer: Processes = self.get("processes", since=since, until=until, machine=machine)
+        answer: Processes = self.get("processes", since=since, until=until, where=where, machine=machine)
         return answer
 
     def get_states(

@@ -258,7 +258,7 @@ def test_filter_and_selection_are_kept_on_every_screen(
     assert "Applied to: Syscalls, " in told["/"]
     lacks, _, named = told["/"].partition(", and so not filtered: ")
     assert "Without a column name" in lacks and named.startswith("Time on a CPU, "), told
-    assert "Not filtered: Processes." in told["/processes"]
+    assert "Without a column name, and so not filtered: Processes." in told["/processes"]
     assert "Nothing on this screen is filtered" in told["/nodes"]
     assert (found["left"]["where"], found["left"]["brushed"], found["told"]) == (None, None, 0)
     assert found["groups"] == 40  # all, of which 20 are shown at first
@@ -458,7 +458,8 @@ def test_the_gpu_screen_tells_what_a_program_did(browser: Browser, cuda: int) ->
 def test_processes_are_a_live_tree(browser: Browser, tmp_path: Path, look: dict[str, Any]) -> None:
     """A child that begins and ends while the page is open gets there by itself: below its parent, with its status.
 
-    The link to why names the process, not only its pid."""
+    The link to why names the process, not only its pid. A filter leaves it and those above it; Why says of a machine
+    that none meets it."""
     mark, begin = uuid.uuid4().hex[:8], tmp_path / "begin.png"
     parent, child = f"parent-{mark}", f"child-{mark}"
     script = 'until [ -e "$1" ]; do sleep 0.2; done; sh -c "exit 3" "child-$2"; read line'
@@ -473,6 +474,11 @@ def test_processes_are_a_live_tree(browser: Browser, tmp_path: Path, look: dict[
     assert ended["cells"][3].split()[1] == "3"
     assert ended["cells"][5] != "–"  # its time on CPUs, which its end tells
     assert found["closed"] == 0
+    filtered = [int(pid) for pid in found["ended"]["pids"]]
+    assert filtered[-2:] == [process.pid, int(ended["cells"][1])] and len(filtered) < 20
+    assert found["ended"]["told"] == "Applied to: Processes."
+    assert "Nothing was recorded of processes that meet the filter." in found["nobody"]["says"]
+    assert found["nobody"]["told"] == "Applied to: The machine in this window, Which process?."
     why = {name: values[0].strip('"') for name, values in parse_qs(urlsplit(found["why"]).query).items()}
     assert (int(why["pid"]), int(why["start"]) // CLOCK_TICK_NS) == (process.pid, begun_ticks)
 

@@ -21,5 +21,12 @@ export default async function ({ given, open, tell }) {
   await row(given.parent).locator("button[aria-expanded]").click();
   const why = await row(given.parent).locator(".branch a").getAttribute("href");
   const closed = await row(given.child).count();
-  tell({ waited, parent, child, closed, why, faults: faulty, wide: await wide(page), wrong });
+  const filtered = async (address, where) => {
+    await page.goto(`${given.base}${address}?since=2m&where=${encodeURIComponent(where)}`);
+    await settled(page);
+    return { pids: await page.locator("tbody td:nth-child(2)").allInnerTexts(), says: await page.innerText("#screen"), told: await page.innerText(".applied") };
+  };
+  const ended = await filtered("/processes", `pid = ${child.cells[1]}`);
+  const nobody = await filtered("/why", "comm = 'nobody of this name'");
+  tell({ ended, nobody, waited, parent, child, closed, why, faults: faulty, wide: await wide(page), wrong });
 }

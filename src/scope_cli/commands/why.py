@@ -27,7 +27,8 @@ def register(subcommands: Any) -> None:
         nargs="?",
         help="the slowest row of this stream that meets --where, such as llama_request or ollama_request",
     )
-    parser.add_argument("--where", metavar="FILTER", help="which rows of STREAM, such as 'pid = 4711 and request = 3'")
+    where = "which rows of STREAM, such as 'pid = 4711 and request = 3'; of a machine, which processes"
+    parser.add_argument("--where", metavar="FILTER", help=where)
     parser.add_argument("--pid", metavar="PID", type=int, help="the newest process with this pid")
     parser.add_argument("--start", metavar="NS", type=int, help="its start_ns, if several had this pid")
     parser.add_argument("--node", metavar="NODE", help="a machine: its hostname or id (default: the only one)")

@@ -24,16 +24,17 @@ class Process:
     run_queue_ns: int
 
 
-def sentence(processes: Sequence[Process]) -> str:
+def sentence(processes: Sequence[Process], *, filtered: bool = False) -> str:
     """Who was on the CPUs, and who waited for one: time blocked says nothing here, as idle threads are blocked, too.
 
     Args:
-        processes: all that were recorded.
+        processes: all that were recorded, or that meet a filter.
     """
     on_cpu_ns = sum(each.on_cpu_ns for each in processes)
     run_queue_ns = sum(each.run_queue_ns for each in processes)
     if on_cpu_ns + run_queue_ns <= 0:
-        return "Nothing was recorded of which processes used its CPUs."
+        some = "which processes used its CPUs" if not filtered else "processes that meet the filter"
+        return f"Nothing was recorded of {some}."
     count = "1 process" if len(processes) == 1 else f"{len(processes):,} processes"
     used = shares([(_named(each), each.on_cpu_ns) for each in processes], max(1, on_cpu_ns), _MOST)
     said = f"{count} used {duration(on_cpu_ns)} of CPU time: {used or 'none of them much'}."

@@ -11,19 +11,20 @@ import { growth } from "./growth";
 import "./gpu.css";
 
 const SHOWN = 12;
+const READ = 99; // groups: one less than the API answers at most, so that a further one is seen
 const [MOST, LEAST, COUNT, AGE] = ["max(live_bytes)", "min(live_bytes)", "max(live_count)", "max(mean_age_ns)"];
 
 /** What is allocated and not freed at the end of the window, by the code that allocated it: what grows comes first. */
 export function Memory() {
   const { t } = useLingui();
   const title = t`GPU memory that is not freed, by the code that allocated it`;
-  const found = useTotals({ stream: "cuda_live", by: ["machine", "comm", "pid", "memory", "stack"], cells: [MOST, LEAST, COUNT, AGE], top: 100, series: true, card: title });
-  const held = useMemo(() => heldAtTheEnd(found.data?.groups ?? []), [found.data]);
+  const found = useTotals({ stream: "cuda_live", by: ["machine", "comm", "pid", "memory", "stack"], cells: [MOST, LEAST, COUNT, AGE], top: READ + 1, series: true, card: title });
+  const held = useMemo(() => heldAtTheEnd(found.data?.groups.slice(0, READ) ?? []), [found.data]);
   return (
     <section className="card scroll">
       <h2>{title}</h2>
       <Shown of={found} height={160}>
-        {({ complete }) =>
+        {({ complete, groups }) =>
           held.length === 0 ? (
             <Empty title={<Trans>No unfreed CUDA memory recorded</Trans>}>
               <Link to="/start" search={{ probe: "cuda" }}>
@@ -53,6 +54,7 @@ export function Memory() {
                   { show: (one) => (one.growth.grows ? <span className="badge warn">{t`grows`}</span> : undefined) },
                 ]}
               />
+              {groups.length > READ && <p className="soft">{t`More groups are hidden; a filter narrows them`}</p>}
               <p className="row">
                 <Link to="/flames/$stream" params={{ stream: "cuda_live" }} search={(before) => ({ ...before, brushed: undefined, view: undefined })}>
                   <Trans>As a flame graph</Trans>

@@ -25,11 +25,12 @@ interface Used {
 /** The models of the programs that generated tokens or loaded a file: as recorded, or as their command lines say. */
 export function Models() {
   const { t } = useLingui();
-  const loaded = useNewest<Model>("ollama_model", SHOWN);
-  const programs = useTotals({ stream: "llama_token", by: ["machine", "pid", "start_ns", "comm"], top: SHOWN });
+  const loaded = useNewest<Model>("ollama_model", SHOWN + 1);
+  const programs = useTotals({ stream: "llama_token", by: ["machine", "pid", "start_ns", "comm"], top: SHOWN + 1 });
+  const hidden = [loaded.data ?? [], programs.data?.groups ?? []].some((one) => one.length > SHOWN);
   const commands = useCommands((programs.data?.groups ?? []).map(({ key }) => String(key.machine_id)));
-  const used: Used[] = (loaded.data ?? []).map((one) => ({ key: `${one.machine_id} ${one.pid} ${one.path} ${one.time}`, comm: one.comm, pid: one.pid, path: one.path, loaded: one }));
-  for (const { key } of programs.data?.groups ?? []) {
+  const used: Used[] = (loaded.data ?? []).slice(0, SHOWN).map((one) => ({ key: `${one.machine_id} ${one.pid} ${one.path} ${one.time}`, comm: one.comm, pid: one.pid, path: one.path, loaded: one }));
+  for (const { key } of programs.data?.groups.slice(0, SHOWN) ?? []) {
     const isThis = (one: { machine_id: string; pid: number; start_ns: number }) => one.machine_id === key.machine_id && one.pid === key.pid && one.start_ns === key.start_ns;
     if (loaded.data?.some(isThis)) continue;
     const path = commands.find(isThis)?.cmdline.find((word) => MODEL_FILE.test(word)) ?? null;
@@ -47,17 +48,20 @@ export function Models() {
               <Trans>None in this window; the probe ollama records which model a program loads.</Trans>
             </p>
           ) : (
-            <Table
-              rows={used}
-              keyOf={(one) => one.key}
-              fields={[
-                { name: t`Program`, show: (one) => <>{cell(one.comm)} <span className="soft">{one.pid}</span></> },
-                { name: t`Model`, className: "break mono", show: (one) => (one.path === null ? <span className="soft">{t`not recorded: it was loaded before`}</span> : cell(one.path)) },
-                { name: t`loaded`, show: ({ loaded, path }) => (loaded ? clock(loaded.time) : path === null ? "–" : <span className="soft">{t`before; as its command says`}</span>) },
-                { name: t`size`, number: true, show: ({ loaded }) => (loaded ? bytes(loaded.file_bytes) : "–") },
-                { name: t`took`, number: true, show: ({ loaded }) => (loaded ? duration(loaded.duration_ns) : "–") },
-              ]}
-            />
+            <>
+              <Table
+                rows={used}
+                keyOf={(one) => one.key}
+                fields={[
+                  { name: t`Program`, show: (one) => <>{cell(one.comm)} <span className="soft">{one.pid}</span></> },
+                  { name: t`Model`, className: "break mono", show: (one) => (one.path === null ? <span className="soft">{t`not recorded: it was loaded before`}</span> : cell(one.path)) },
+                  { name: t`loaded`, show: ({ loaded, path }) => (loaded ? clock(loaded.time) : path === null ? "–" : <span className="soft">{t`before; as its command says`}</span>) },
+                  { name: t`size`, number: true, show: ({ loaded }) => (loaded ? bytes(loaded.file_bytes) : "–") },
+                  { name: t`took`, number: true, show: ({ loaded }) => (loaded ? duration(loaded.duration_ns) : "–") },
+                ]}
+              />
+              {hidden && <p className="soft">{t`More programs are hidden; a filter narrows them`}</p>}
+            </>
           )
         }
       </Shown>

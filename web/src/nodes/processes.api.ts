@@ -3,7 +3,7 @@ import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "../api/client";
 
 const WINDOW_S = 20; // several intervals of a summary of the scheduler
-const STREAM = "sched_process_summary";
+export const STREAM = "sched_process_summary";
 
 export interface Process {
   pid: number;
@@ -15,13 +15,13 @@ export interface Process {
   waiting: number;
 }
 
-/** The processes of a machine that ran in the last seconds, busiest first, with their shares of a CPU. */
-export const processes = (machine: string | undefined) =>
+/** The processes of a machine that ran in the last seconds, busiest first, with their shares of a CPU; with a filter, those that meet it. */
+export const processes = (machine: string | undefined, where?: string) =>
   queryOptions({
-    queryKey: ["processes", machine],
+    queryKey: ["processes", machine, where],
     queryFn: async ({ signal }) => {
       const since = new Date(Date.now() - WINDOW_S * 1000).toISOString();
-      const query = { since, machine, limit: 1000 };
+      const query = { since, machine, where, limit: 1000 };
       const call = api.GET("/api/v1/events/{stream}", { params: { path: { stream: STREAM }, query }, signal });
       return added((await data(call)).events as unknown as Row[]);
     },

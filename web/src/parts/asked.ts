@@ -4,7 +4,7 @@ import { streams } from "../api/catalogue";
 import { measured, type Stream } from "../api/columns";
 import { useCards } from "./cards";
 import { both } from "./complete";
-import { filterOf, lacking } from "./grammar";
+import { filterOf, isWhole, lacking, read } from "./grammar";
 import { type Search, useAddress } from "./search";
 import { askedPart, isLive, readSelection, selecting, type Times, timesOf } from "./times";
 
@@ -47,6 +47,18 @@ export function useAllAsked(names: string[], { card, own, whole = false, all = f
   useCards(known && !all ? found.map(({ name, stream }) => ({ name: card ?? name, stream: name, lacks: lacking(search.where, stream) })) : []);
   const of = { ...search, ...(all && { where: undefined }), ...(machine && { machine }) };
   return found.map(({ name, stream }) => askedOf(of, name, stream, known !== undefined, own, whole));
+}
+
+/**
+ * The page's filter for a card that several streams together tell of; it has to have a stream with all its columns.
+ * Undefined: there is none, it is no filter yet, or it does not apply.
+ */
+export function useFilterAmong(names: string[], card: string): { where?: string; ready: boolean } {
+  const [{ where }] = useAddress();
+  const known = useQuery(streams).data;
+  const lacks = names.map((name) => lacking(where, known?.find((one) => one.name === name))).sort((one, other) => one.length - other.length)[0] ?? [];
+  useCards(known ? names.map((stream) => ({ name: card, stream, lacks })) : []);
+  return { where: known && lacks.length === 0 && where && isWhole(read(where)) ? where : undefined, ready: known !== undefined || !where };
 }
 
 function askedOf(search: Search, name: string, stream: Stream | undefined, known: boolean, own: string | undefined, whole: boolean): Asked {

@@ -20,6 +20,12 @@ describe("completion follows the filter grammar", () => {
     for (const one of not) expect(found).not.toContain(one);
   });
 
+  it("tells how many more there are", () => {
+    const many = Array.from({ length: 41 }, (_, number) => column(`c${number}`, "int64"));
+    const { options, hidden } = complete("c", 1, many, () => []);
+    expect([options.length, hidden, complete("c4", 2, many, () => []).hidden]).toEqual([30, 11, 0]);
+  });
+
   it("tells of which column a value comes next, and what is written of it", () => {
     const of = (text: string) => complete(text, text.length, columns, () => []).of;
     expect([of("comm = ")?.column.name, of("comm in ('a', 'it''")?.written]).toEqual(["comm", "it'"]);

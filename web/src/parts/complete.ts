@@ -11,6 +11,8 @@ export interface Completion {
   /** Where the word that is being written begins. */
   from: number;
   options: Option[];
+  /** How many more there are. */
+  hidden: number;
   /** The column whose value comes next, and what is written of the value. */
   of?: { column: Compared; written: string };
 }
@@ -37,15 +39,19 @@ export function complete(text: string, cursor: number, columns: Compared[], valu
   const from = wordAt(text.slice(0, cursor));
   const word = text.slice(from, cursor);
   const { expects, column: name, depth, wrong } = read(text.slice(0, from));
-  if (wrong !== undefined) return { from, options: [] };
+  if (wrong !== undefined) return { from, options: [], hidden: 0 };
   const column = name === undefined ? undefined : meant(name, columns);
   const begins = (option: string) => option.toLowerCase().startsWith(word.toLowerCase());
   if ((expects === "value" || expects === "item") && column) {
     const options = valuesOf(column, word, values(column)).filter((text) => text !== word).map((text) => ({ text, meaning: "" }));
-    return { from, options: options.slice(0, MOST), of: { column, written: bare(word) } };
+    return { from, ...first(options), of: { column, written: bare(word) } };
   }
   const options = offered(expects, columns, column, depth).filter(({ text }) => text !== word && begins(text));
-  return { from, options: options.slice(0, MOST) };
+  return { from, ...first(options) };
+}
+
+function first(options: Option[]): Pick<Completion, "options" | "hidden"> {
+  return { options: options.slice(0, MOST), hidden: Math.max(0, options.length - MOST) };
 }
 
 function offered(expects: Expects, columns: Compared[], column: Compared | undefined, depth: number): Option[] {

@@ -29,8 +29,9 @@ export function FilterBar({ label, columns, value, onChange, among, problem }: P
   const id = useId();
   useEffect(() => setText(value), [value]);
 
-  const completed = (values: string[]): Completion => (cursor === undefined ? { from: 0, options: [] } : complete(text, cursor, columns, () => values));
-  const { from, options } = completed(useValues(completed([]).of, among));
+  const completed = (values: string[]): Completion => (cursor === undefined ? { from: 0, options: [], hidden: 0 } : complete(text, cursor, columns, () => values));
+  const { values, more } = useValues(completed([]).of, among);
+  const { from, options, hidden } = completed(values);
   const take = (option: string) => {
     const at = cursor ?? text.length;
     const before = `${text.slice(0, from)}${option} `;
@@ -102,6 +103,11 @@ export function FilterBar({ label, columns, value, onChange, among, problem }: P
             <code>{option.text}</code> <span className="soft clip">{option.meaning}</span>
           </li>
         ))}
+        {(hidden > 0 || more) && (
+          <li role="option" aria-disabled="true" aria-selected="false" className="soft filter-hidden">
+            {hidden > 0 ? t`${hidden} hidden: write more of the name` : t`More are hidden: write what they contain`}
+          </li>
+        )}
       </ul>
     </div>
   );

@@ -1,10 +1,13 @@
 import { Trans, useLingui } from "@lingui/react/macro";
+import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 
 import { useStream } from "../api/catalogue";
 import { isSum, rateOf, usualCell } from "./cells";
 import { Chart } from "./chart";
+import { both } from "./complete";
 import { cell as shown } from "./format";
+import { filterOf } from "./grammar";
 import { useMarks } from "./marks";
 import { useAddress } from "./search";
 import { linesOf, rest } from "./points";
@@ -34,11 +37,12 @@ export function Lines({ title, stream: name, by, cell, where, machine, stacked }
   const stream = useStream(name);
   const marks = useMarks(name, machine);
   const drawn = cell ?? (stream ? usualCell(stream) : "count");
-  const totals = useTotals({ stream: name, by: by.split(","), cells: [drawn], top: LINES, series: true, where, machine, card: title }, stream !== undefined);
+  const totals = useTotals({ stream: name, by: by.split(","), cells: [drawn], top: LINES + 1, series: true, where, machine, card: title }, stream !== undefined);
   const whole = useTotals({ stream: name, cells: [drawn], top: 1, series: true, where, machine, card: title }, stacked === true && isSum(drawn) && stream !== undefined).data?.groups[0];
   const every = seconds(step(timesOf(search))) ?? 60;
   const { factor, told } = rateOf(drawn, stream, every);
-  const groups = totals.data?.groups;
+  const groups = useMemo(() => totals.data?.groups.slice(0, LINES), [totals.data]);
+  const hidden = (totals.data?.groups.length ?? 0) > LINES && !(stacked === true && isSum(drawn)); // others are an area
   const { times, lines } = useMemo(
     () => linesOf([...(groups ?? []).map((group) => ({ name: nameOf(group), cell: drawn, group })), ...rest(groups, whole, drawn, t`others`)], every, factor, isSum(drawn) ? 0 : null),
     [groups, whole, drawn, factor, every, t],
@@ -57,16 +61,23 @@ export function Lines({ title, stream: name, by, cell, where, machine, stacked }
           lines.length === 0 ? (
             <Empty title={<Trans>Nothing recorded in this window</Trans>} />
           ) : (
-            <Chart
-              label={title}
-              times={times}
-              lines={lines}
-              marks={marks}
-              format={told}
-              stacked={stacked}
-              since={since.getTime() / 1000}
-              until={until.getTime() / 1000}
-            />
+            <>
+              <Chart
+                label={title}
+                times={times}
+                lines={lines}
+                marks={marks}
+                format={told}
+                stacked={stacked}
+                since={since.getTime() / 1000}
+                until={until.getTime() / 1000}
+              />
+              {hidden && (
+                <Link to="/explore/$stream" params={{ stream: name }} search={(before) => ({ ...before, view: "groups", by, where: both(filterOf(before, stream), where) })} className="soft">
+                  <Trans>More are hidden: show all groups</Trans>
+                </Link>
+              )}
+            </>
           )
         }
       </Shown>

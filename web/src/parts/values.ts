@@ -15,11 +15,19 @@ interface Having {
   columns: Pick<Column, "name">[];
 }
 
+interface Values {
+  values: string[];
+  /** There are more. */
+  more: boolean;
+}
+
+const NONE: Values = { values: [], more: false };
+
 /**
  * The values of a text column that are most frequent in the page's window, in the first of these streams that has it: those
  * that contain what is written.
  */
-export function useValues(of: Completion["of"], among: Having[]): string[] {
+export function useValues(of: Completion["of"], among: Having[]): Values {
   const [search] = useAddress();
   const column = of?.column;
   const written = useSettled(of?.written ?? "");
@@ -29,16 +37,16 @@ export function useValues(of: Completion["of"], among: Having[]): string[] {
     queryKey: ["values", stream?.name, column?.name, since, until, machine, written],
     queryFn: async ({ signal }) => {
       const by = column?.name ?? "";
-      const query = { ...asked(search), machine, by, cells: "count", top: MOST, where: written ? `${by} ~ ${containing(written)}` : undefined };
+      const query = { ...asked(search), machine, by, cells: "count", top: MOST + 1, where: written ? `${by} ~ ${containing(written)}` : undefined };
       const { groups } = await data(api.GET("/api/v1/aggregates/{stream}", { params: { path: { stream: stream?.name ?? "" }, query }, signal }));
-      return groups.map((group) => group.key[by]).filter((value) => typeof value === "string");
+      return { values: groups.slice(0, MOST).map((group) => group.key[by]).filter((value) => typeof value === "string"), more: groups.length > MOST };
     },
     enabled: stream !== undefined,
     staleTime: 60_000,
     retry: false,
     placeholderData: (before, last) => (last?.queryKey[1] === stream?.name && last?.queryKey[2] === column?.name ? before : undefined),
   });
-  return found.data ?? [];
+  return found.data ?? NONE;
 }
 
 /** A pattern of texts that contain this one, as the grammar takes it. */

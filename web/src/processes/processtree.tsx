@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 
 import { api, data } from "../api/client";
 import type { components } from "../api/schema";
-import { useCards } from "../parts/cards";
+import { useFilterAmong } from "../parts/asked";
 import { Find } from "../parts/find";
 import { useAddress } from "../parts/search";
 import { Empty, Partial, Shown } from "../parts/states";
@@ -12,6 +12,8 @@ import { askedPart, isLive } from "../parts/times";
 import "./processes.css";
 import { placed, type Process, seen } from "./tree";
 import { Tree } from "./treetable";
+
+const TELLING = ["sched_process_summary", "exec", "exit"]; // the streams that tell of processes
 
 interface Props {
   /** Undefined: not known yet. */
@@ -24,11 +26,11 @@ interface Props {
 export function ProcessTree({ machine, most }: Props) {
   const { t } = useLingui();
   const [search] = useAddress();
-  useCards([{ name: t`Processes`, lacks: [] }]);
+  const { where, ready } = useFilterAmong(TELLING, t`Processes`);
   const found = useQuery({
-    queryKey: ["process tree", machine, search.since, search.until, search.brushed],
-    queryFn: ({ signal }) => data(api.GET("/api/v1/processes", { params: { query: { ...askedPart(search), machine } }, signal })),
-    enabled: machine !== undefined,
+    queryKey: ["process tree", machine, search.since, search.until, search.brushed, where],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/processes", { params: { query: { ...askedPart(search), machine, where } }, signal })),
+    enabled: machine !== undefined && ready,
     refetchInterval: isLive(search) && 5000,
     placeholderData: keepPreviousData,
   });

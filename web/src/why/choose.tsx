@@ -1,7 +1,8 @@
 import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 
-import { type Process, processes } from "../nodes/processes.api";
+import { type Process, processes, STREAM } from "../nodes/processes.api";
+import { useFilterAmong } from "../parts/asked";
 import { Find } from "../parts/find";
 import { share, visible } from "../parts/format";
 import { useAddress } from "../parts/search";
@@ -15,7 +16,8 @@ export function Choose({ onChoose }: { onChoose: (chosen: Process) => void }) {
   const { t } = useLingui();
   const [search] = useAddress();
   const { find = "" } = search;
-  const found = useQuery(processes(search.machine));
+  const { where, ready } = useFilterAmong([STREAM], t`Which process?`);
+  const found = useQuery({ ...processes(search.machine, where), enabled: ready });
   return (
     <section className="card">
       <h2>
@@ -26,7 +28,7 @@ export function Choose({ onChoose }: { onChoose: (chosen: Process) => void }) {
         {(all) => {
           const words = find.toLowerCase().split(/\s+/);
           const shown = all.filter((one) => words.every((word) => `${one.pid} ${one.comm} ${one.hostname}`.toLowerCase().includes(word)));
-          if (all.length === 0) return <Empty title={<Trans>The scheduler is not recorded here</Trans>} />;
+          if (all.length === 0) return <Empty title={where ? <Trans>No process that runs meets the filter</Trans> : <Trans>The scheduler is not recorded here</Trans>} />;
           return (
             <Table
               rows={shown}

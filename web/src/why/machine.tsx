@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 import type { Node } from "../api/answers";
 import { api, data } from "../api/client";
 import { nameAmong, nodes } from "../nodes/nodes.api";
+import { useFilterAmong } from "../parts/asked";
 import { cell, clock, duration, moment, visible } from "../parts/format";
 import { named } from "../parts/process";
 import { useAddress } from "../parts/search";
@@ -12,6 +13,8 @@ import { Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { askedPart, isLive } from "../parts/times";
 import { Remedy } from "./remedy";
+
+const TELLING = ["why_process_summary", "sched_process_summary"]; // the streams that tell of a machine's processes
 
 /** What the chosen machine, or the only one, did in the window; of several, first which one. */
 export function Machine() {
@@ -52,9 +55,11 @@ function OneMachine() {
   const { t } = useLingui();
   const [search] = useAddress();
   const { since, until, brushed, machine } = search;
+  const { where, ready } = useFilterAmong(TELLING, t`The machine in this window`);
   const found = useQuery({
-    queryKey: ["why machine", since, until, brushed, machine],
-    queryFn: ({ signal }) => data(api.GET("/api/v1/why", { params: { query: { ...askedPart(search), machine } }, signal })),
+    queryKey: ["why machine", since, until, brushed, machine, where],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/why", { params: { query: { ...askedPart(search), machine, where } }, signal })),
+    enabled: ready,
     refetchInterval: isLive(search) && 15_000,
     placeholderData: (before) => before,
   });

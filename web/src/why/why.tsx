@@ -21,8 +21,8 @@ export function Why() {
   const pid = Number(search.pid);
   const start = search.start ? Number(search.start) : undefined;
   const { machine } = search;
-  useCards([{ name: t`Why`, lacks: [] }]);
   const chosen = request !== undefined || pid > 0;
+  useCards(chosen ? [{ name: t`Why`, lacks: [] }] : []);
   const found = useQuery({
     queryKey: request ? ["why", search.request, machine] : ["why", pid, start, machine, search.since, search.until, search.brushed],
     queryFn: ({ signal }) => {

@@ -1,16 +1,19 @@
 """The processes of a machine: which were there, whose children they are, when they began and ended."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from scope_catalogue.condition import Condition
+from scope_catalogue.where import LONGEST
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, TABLES
 from scope_server.api.resources.machines import find_machine
-from scope_server.api.resources.window import TimesQuery, times_of
+from scope_server.api.resources.window import TimesQuery, conditions_among, times_of
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, NodeName
 from scope_server.api.routing.rates import WORK
@@ -25,9 +28,13 @@ Key = tuple[int, int]  # pid and start
 _ADDED = ("on_cpu_ns", "run_queue_ns")
 
 
+_WHERE = "which: those with a row that meets it, in a stream that has its columns; their parents are listed, too"
+
+
 class ProcessesQuery(TimesQuery):
     """Whose processes, and when."""
 
+    where: Annotated[str, Field(max_length=LONGEST, description=_WHERE, examples=["comm = 'python3'"])] | None = None
     machine: NodeName | None = Field(None, description="hostname or id; none: the only machine")
 
 
@@ -38,7 +45,9 @@ class Process(Answer):
     start_ns: int = Field(description="by the machine's clock since boot")
     parent_pid: int | None
     parent_start_ns: int | None = Field(description="null: the parent is not listed")
-    comm: str | None = Field(description="null: it did nothing in this time that was recorded, but a child of it did")
+    comm: str | None = Field(
+        description="null: it did nothing in this time that was recorded and meets the filter, but a child of it did"
+    )
     exe: str | None
     cmdline: list[str] | None
     container: str | None
@@ -69,19 +78,28 @@ class Processes(Answer):
 async def get_processes(call: Call, query: ProcessesQuery) -> Processes:
     """The processes of a machine that ran, began or ended in a window of time, and their parents.
 
-    It is what tasks of `sched` recorded in summary, and of `process`.
+    It is what tasks of `sched` recorded in summary, and of `process`. With a filter, times are of rows that meet it.
     """
     since, until = times_of(query)
     machine, machine_id = await find_machine(call, query.machine)
+    conditions = conditions_among(query.where, (call[TABLES][what.stream] for what in (RAN, BEGAN, ENDED)))
 
-    async def asked(what: Asked) -> Found:
-        return await found(call[DATABASE], Selection(call[TABLES][what.stream], None, since, until, [machine]), what)
+    async def asked(what: Asked, where: Condition | None) -> Found:
+        return await found(call[DATABASE], Selection(call[TABLES][what.stream], where, since, until, [machine]), what)
 
-    ran, began, ended = await asked(RAN), await asked(BEGAN), await asked(ENDED)
+    async def is_recorded(what: Asked, its: Found) -> bool:
+        filtered = conditions.get(what.stream) is not None
+        return bool(its.groups or (filtered and (await asked(replace(what, top=1), None)).groups))
+
+    answers = {what: await asked(what, conditions.get(what.stream)) for what in (RAN, BEGAN, ENDED)}
+    ran, began, ended = answers.values()
     seen = _seen(ended.groups, ran.groups, began.groups)
+    chosen = {*_seen(*(its.groups for what, its in answers.items() if what.stream in conditions))}
+    seen = {key: its for key, its in seen.items() if key in chosen}
     keys = {"pids": [pid for pid, _ in seen], "starts": [start for _, start in seen], "machine": machine}
     rows = await call[DATABASE].fetch("processes_and_parents", keys)
-    missing = {"sched": not ran.groups, "process": not (began.groups or ended.groups)}
+    recorded = {what: await is_recorded(what, its) for what, its in answers.items()}
+    missing = {"sched": not recorded[RAN], "process": not (recorded[BEGAN] or recorded[ENDED])}
     return Processes(
         machine_id=machine_id,
         since=since,

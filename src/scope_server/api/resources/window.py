@@ -1,5 +1,6 @@
 """Which rows of a stream a request is about: a window of time, a filter, a machine, a task."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
@@ -126,6 +127,24 @@ async def of_task(call: Call, task: UUID | None, machines: list[int] | None) -> 
         raise UnknownThing(f"no task has the id '{task}'; /api/v1/tasks lists them", parameter="task")
     machine = found[0]["machine"]
     return found[0]["id"], [machine] if machines is None or machine in machines else []
+
+
+def conditions_among(where: str | None, tables: Iterable[StreamTable]) -> dict[str, Condition | None]:
+    """The condition of a filter for each stream that has its columns, by the stream's name.
+
+    Raises:
+        InvalidQuery: none has them.
+    """
+    found: dict[str, Condition | None] = {}
+    refused: InvalidQuery | None = None
+    for table in tables:
+        try:
+            found[table.name] = condition_of(where, table)
+        except InvalidQuery as error:
+            refused = refused or error
+    if refused and not found:
+        raise refused
+    return found
 
 
 def condition_of(where: str | None, table: StreamTable, parameter: str = "where") -> Condition | None:

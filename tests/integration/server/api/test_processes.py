@@ -61,6 +61,16 @@ async def test_a_tree_with_times(line: Line, start_server: StartServer) -> None:
         found = await processes(server)
         nothing = await processes(server, since="2001-01-01T00:00:00Z", until="2001-01-02T00:00:00Z")
         assert (await server.ask("GET", "processes", params={"machine": "nobody"}))[0] == 404
+        some = {each: await processes(server, where=each) for each in ("comm = x", "exit_code = 3", "comm = nobody")}
+        assert (await server.ask("GET", "processes", params={**WINDOW, "where": "path = x"}))[0] == 400
+    for each, shown in {"comm = x": [100, 200, 201], "exit_code = 3": [100, 200, 201], "comm = nobody": []}.items():
+        assert [one["pid"] for one in some[each]["processes"]] == shown, each  # with those above it
+        assert some[each]["not_recorded"] == [], each  # it was, if of others
+    # Without the column, a stream chooses no process, and tells of those that others choose.
+    assert (some["exit_code = 3"]["processes"][2]["on_cpu_ns"], some["comm = x"]["processes"][1]["comm"]) == (
+        7 * MS,
+        None,
+    )
     parent, sh, x = found["processes"]
     assert (parent["pid"], parent["start_ns"], parent["comm"], parent["on_cpu_ns"]) == (100, 400 * MS, None, None)
     assert (sh["pid"], sh["parent_pid"], sh["parent_start_ns"], sh["exe"]) == (200, 100, 400 * MS, "/bin/sh")

@@ -148,7 +148,7 @@ async def test_a_reused_pid_and_what_is_unknown(line: Line, start_server: StartS
             ({"pid": 4711, "machine": "nobody"}, 404),
             ({"pid": 0}, 400),
             ({"start": 500}, 400),
-            ({"where": "pid = 4711"}, 400),
+            ({"where": "pid = 4711", "pid": 4711}, 400),
             ({"stream": "llama_request", "pid": 4711}, 400),
             ({"stream": "llama_request"}, 404),
             ({"stream": "nonsense"}, 404),
@@ -294,6 +294,19 @@ async def test_a_machine_by_process(line: Line, start_server: StartServer) -> No
         await store(line, "sched_process_summary", scheduled)
         found = await why(server)
         nothing = await why(server, since="2000-01-01T00:00:00Z", until="2001-01-01T00:00:00Z")
+        some = [await why(server, where=each) for each in ("comm = hog", "blocked_ns > 1ms", "comm = nobody")]
+        for wrong in ({"where": "path = x"}, {"where": "comm = hog", "pid": "11"}):
+            assert (await server.ask("GET", "why", params={**WINDOW, **wrong}))[0] == 400, wrong
+    # A filter chooses rows: not those of another name; and of two streams, the one that has its column tells.
+    assert [[(one["name"], one["total_ns"] // MS) for one in each["processes"]] for each in some] == [
+        [("hog", 63)],
+        [("late", 100)],
+        [],
+    ]
+    assert (some[2]["sentence"], some[2]["not_recorded"]) == (
+        "Nothing was recorded of processes that meet the filter.",
+        [],
+    )
     assert found["sentence"] == (
         "2 processes used 100 ms of CPU time: 70% hog (11), 30% late (12). They waited 50 ms for a CPU: 100% late (12)."
     )

@@ -6,6 +6,7 @@ from typing import Any
 from scope_server.api.context import DATABASE, TABLES
 from scope_server.api.resources.why.answer import ProcessTime, WallTime, Why
 from scope_server.api.resources.why.process import missing_stream
+from scope_server.api.resources.window import conditions_among
 from scope_server.api.routing.call import Call
 from scope_server.store.answers.asked import Asked, Found, found
 from scope_server.store.answers.why import MOST_PROCESSES, PROCESSES, SCHEDULED_PROCESSES
@@ -15,18 +16,26 @@ from scope_views.why.machine import Process, sentence
 _SHOWN = 100  # processes
 
 
-async def why_machine(call: Call, machine: tuple[int, str], since: datetime, until: datetime) -> Why:
+async def why_machine(call: Call, machine: tuple[int, str], since: datetime, until: datetime, where: str | None) -> Why:
     """Where the time of a machine's processes went in a window.
 
     A process that both `why` and `sched` tell of is told of by `why`.
 
     Args:
         machine: key and id.
+        where: a filter on their rows; a stream without its columns tells nothing.
+
+    Raises:
+        InvalidQuery: no stream that tells of processes has the filter's columns.
     """
     key, machine_id = machine
+    conditions = conditions_among(where, (call[TABLES][what.stream] for what in (PROCESSES, SCHEDULED_PROCESSES)))
 
     async def asked(what: Asked) -> Found:
-        return await found(call[DATABASE], Selection(call[TABLES][what.stream], None, since, until, [key]), what)
+        if what.stream not in conditions:
+            return Found([], complete=True)
+        rows = Selection(call[TABLES][what.stream], conditions[what.stream], since, until, [key])
+        return await found(call[DATABASE], rows, what)
 
     by_why, by_sched = await asked(PROCESSES), await asked(SCHEDULED_PROCESSES)
     processes: dict[tuple[int, int], ProcessTime] = {}
@@ -38,7 +47,7 @@ async def why_machine(call: Call, machine: tuple[int, str], since: datetime, unt
     ranked = sorted(processes.values(), key=lambda one: (-one.on_cpu_ns - one.run_queue_ns, -one.total_ns, one.pid))
     told = [Process(one.pid, one.name, one.on_cpu_ns, one.run_queue_ns) for one in ranked]
     return Why(
-        sentence=sentence(told),
+        sentence=sentence(told, filtered=where is not None),
         machine_id=machine_id,
         pid=None,
         start_ns=None,
@@ -58,7 +67,7 @@ async def why_machine(call: Call, machine: tuple[int, str], since: datetime, unt
         locks=[],
         disks=[],
         peers=[],
-        not_recorded=[] if ranked else [missing_stream(call, SCHEDULED_PROCESSES.stream, None)],
+        not_recorded=[] if ranked or where is not None else [missing_stream(call, SCHEDULED_PROCESSES.stream, None)],
         losses=[],
         complete=all(each.complete and len(each.groups) < MOST_PROCESSES for each in (by_why, by_sched)),
     )

@@ -40,7 +40,9 @@ class WhyQuery(TimesQuery):
     start: Start | None = Field(None, description=_START)
     stream: str | None = Field(None, description="a request: the slowest row of this stream ...")
     where: Annotated[str, Field(max_length=LONGEST)] | None = Field(
-        None, description="... that meets this filter, such as: pid = 4711 and request = 3"
+        None,
+        description="... that meets this filter, such as: pid = 4711 and request = 3; of a machine, which processes, "
+        "such as: comm ~ 'python*'",
     )
 
 
@@ -72,13 +74,14 @@ async def get_why(call: Call, query: WhyQuery) -> Why:
         machine = await find_machine(call, query.machine)
         found = await why_request(call, Selection(table, where, since, until, [machine[0]]), machine)
         return await _with_losses(call, found, machine[0])
-    if query.where is not None:
-        raise InvalidQuery("it chooses a row of a stream: name the stream", parameter="where")
+    if query.where is not None and query.pid is not None:
+        raise InvalidQuery("it chooses a row of a stream, or processes of a machine", parameter="where")
     machine = await find_machine(call, query.machine)
     if query.pid is None:
         if query.start is not None:
             raise InvalidQuery("it is a process's: name its pid", parameter="start")
-        return await _with_losses(call, await why_machine(call, machine, since, until), machine[0])
+        found = await why_machine(call, machine, since, until, query.where)
+        return await _with_losses(call, found, machine[0])
     process = await process_named(call, machine, query.pid, query.start)
     return await _with_losses(call, await why_process(call, process, since, until), machine[0])
 
