@@ -34,7 +34,7 @@ from scope_cli.errors import CommandError, ServerUnreachable
 WORKLOAD = """\
 import os, time
 while True:
-    [os.getppid() for _ in range(50)]
+    [os.getppid() for _ in range(500)]
     [os.urandom(1 << 16) for _ in range(60)]
     time.sleep(0.3)
 """

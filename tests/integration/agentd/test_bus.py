@@ -107,9 +107,12 @@ async def test_topics_choose_streams_and_tasks(start_agent: StartAgent, tmp_path
             await has_topics(port, 1)
             await run_to_end(command)
             await until(lambda: listener.rows("exec"))
-            measured = await scraped(port)
+            counted = 'scope_agent_bus_events_total{stream="exec"}'
+            async with asyncio.timeout(30):
+                while counted not in (measured := await scraped(port)):  # it is counted after it was sent
+                    await asyncio.sleep(0.05)
     assert {(batch["stream"], batch["task"]) for batch in listener.batches} == {("exec", other.task_id)}
-    assert measured['scope_agent_bus_events_total{stream="exec"}'] >= 1
+    assert measured[counted] >= 1
     assert not any(name.startswith("scope_agent_bus_events") and "exec" not in name for name in measured)
 
 
