@@ -237,6 +237,14 @@ class Settings:
             example=Path("/etc/scope/redis-password"),
         ),
     ] = None
+    sentinel_password_file: Annotated[
+        Path | None,
+        Setting(
+            "file with the password for the Sentinels of Redis and nothing else; read when the server starts",
+            unset="they have none",
+            example=Path("/etc/scope/sentinel-password"),
+        ),
+    ] = None
     redis_bytes: Annotated[
         int,
         Setting(
@@ -413,17 +421,22 @@ class Settings:
         return [self._complete(text) for text in self.read_database]
 
     def redis_address(self) -> Address | None:
-        """Where Redis is, with the password if there is a file of it; None: this server is alone.
+        """Where Redis is, with the passwords of which there are files; None: this server is alone.
 
         Raises:
-            InvalidSettings: the file cannot be read, or has no password.
+            InvalidSettings: a file cannot be read, or has no password; or a password is for Sentinels, and there are
+                none.
         """
         if self.redis is None:
             return None
         at = address(self.redis)
-        if self.redis_password_file is None:
+        if self.redis_password_file is not None:
+            at = replace(at, password=self._secret("redis_password_file"))
+        if self.sentinel_password_file is None:
             return at
-        return replace(at, password=self._secret("redis_password_file"))
+        if at.kind != "sentinel":
+            raise InvalidSettings("sentinel_password_file: `redis` has no Sentinels; leave it out")
+        return replace(at, sentinel_password=self._secret("sentinel_password_file"))
 
     def influxdb_secret(self) -> str | None:
         """The token or password for InfluxDB; None: there is none.

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 _HERE = Path("/")
 # Settings of a server that differ between the servers of fleets.
-_CHOSEN = ("database", "database_password_file", "redis", "redis_password_file", "advertise", "proxies")
+_CHOSEN = (
+    *("database", "database_password_file", "redis", "redis_password_file", "sentinel_password_file"),
+    *("advertise", "proxies"),
+)
 _EVERYWHERE = {"http": "0.0.0.0:8470", "ingest": "0.0.0.0:8471", "enrol": "0.0.0.0:8474"}
 
 

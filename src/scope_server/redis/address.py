@@ -25,6 +25,7 @@ class Address:
         service: of Sentinel: the name of the service.
         tls: of several: whether they speak TLS.
         authority: of several: file with the certificates that are trusted; empty: those of the system.
+        sentinel_password: of the Sentinels themselves; None: they have none.
     """
 
     url: str
@@ -35,6 +36,7 @@ class Address:
     authority: str = ""
     username: str | None = None
     password: str | None = None
+    sentinel_password: str | None = None
 
 
 def address(text: str, name: str = "redis") -> Address:

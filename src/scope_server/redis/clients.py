@@ -28,8 +28,8 @@ def client_of(at: Address) -> Redis:
     tls = ({"ssl": True} | ({"ssl_ca_certs": at.authority} if at.authority else {})) if at.tls else {}
     own = {"username": at.username, "password": at.password, **tls, **_NAMED}
     if at.kind == "sentinel":
-        # Sentinels have no password of their own, and refuse one that they do not have.
-        found = Sentinel(list(at.hosts), sentinel_kwargs=tls | _LIMITS | once, **own, **once)  # type: ignore[no-untyped-call]
+        watching = {"password": at.sentinel_password, **tls, **_LIMITS, **once}  # they refuse that of Redis
+        found = Sentinel(list(at.hosts), sentinel_kwargs=watching, **own, **once)  # type: ignore[no-untyped-call]
         return found.master_for(at.service)  # type: ignore[no-any-return]
     nodes = [ClusterNode(host, port) for host, port in at.hosts]
     return Cluster(startup_nodes=nodes, **own)  # type: ignore[return-value]

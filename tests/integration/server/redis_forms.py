@@ -5,6 +5,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from scope_server.redis import keys
 from scope_server.redis.address import Address, address
 
 _SERVICE = "fleet"
+_PASSWORD = "of-the-sentinel"
 _PATIENCE_MS = {"down-after-milliseconds": 1000, "failover-timeout": 10_000}  # of Sentinel
 _CLUSTER_NODES = 6  # half of them are masters
 
@@ -44,12 +46,13 @@ class Several:
     """Nodes of which one has the fleet's keys, and another takes over from it.
 
     Args:
+        at: the setting of a server, read.
         nodes: by their ports.
         find: returns the port of the node that has the keys.
     """
 
-    def __init__(self, url: str, nodes: dict[int, RedisServer], find: Callable[[], int]) -> None:
-        self.at = address(url)
+    def __init__(self, at: Address, nodes: dict[int, RedisServer], find: Callable[[], int]) -> None:
+        self.at = at
         self._nodes, self._find = nodes, find
 
     @property
@@ -83,21 +86,21 @@ def _tls(folder: Path) -> Iterator[RedisServer]:
 
 @contextmanager
 def _sentinel(folder: Path) -> Iterator[Several]:
-    """A master, its replica, and a Sentinel, all with TLS."""
+    """A master, its replica, and a Sentinel, all with TLS; the Sentinel has a password, which the others lack."""
     certificate, key = self_signed(folder, "IP:127.0.0.1")
     watches, first, second = free_port(), free_port(), free_port()
     with ExitStack() as stack:
 
-        def start(port: int, *lines: str, flags: tuple[str, ...] = ()) -> RedisServer:
+        def start(port: int, *lines: str, **more: Any) -> RedisServer:
             said = [*_with_tls(port, certificate, key), "tls-replication yes", *lines]
-            return stack.enter_context(RedisServer(folder / str(port), said, flags=flags))
+            return stack.enter_context(RedisServer(folder / str(port), said, **more))
 
         quick = "repl-diskless-sync-delay 0"
         nodes = {first: start(first, quick), second: start(second, quick, f"replicaof 127.0.0.1 {first}")}
         _wait(lambda: nodes[second].client.info("replication")["master_link_status"] == "up")
         told = [f"sentinel monitor {_SERVICE} 127.0.0.1 {first} 1"]
         told += [f"sentinel {what} {_SERVICE} {ms}" for what, ms in _PATIENCE_MS.items()]
-        sentinel = start(watches, *told, flags=("--sentinel",))
+        sentinel = start(watches, *told, flags=("--sentinel",), password=_PASSWORD)
 
         def find() -> int:
             with sentinel.client as client:
@@ -105,7 +108,8 @@ def _sentinel(folder: Path) -> Iterator[Several]:
             return int(found[1])
 
         _wait(lambda: sentinel.client.execute_command("SENTINEL REPLICAS", _SERVICE))
-        yield Several(f"rediss+sentinel://127.0.0.1:{watches}/{_SERVICE}?ssl_ca_certs={certificate}", nodes, find)
+        at = address(f"rediss+sentinel://127.0.0.1:{watches}/{_SERVICE}?ssl_ca_certs={certificate}")
+        yield Several(replace(at, sentinel_password=_PASSWORD), nodes, find)
 
 
 @contextmanager
@@ -136,7 +140,7 @@ def _cluster(folder: Path) -> Iterator[Several]:
 
         _wait(lambda: all(map(_is_whole, nodes.values())))
         some = ",".join(f"127.0.0.1:{port}" for port in ports[:2])
-        yield Several(f"rediss+cluster://{some}?ssl_ca_certs={certificate}", nodes, find)
+        yield Several(address(f"rediss+cluster://{some}?ssl_ca_certs={certificate}"), nodes, find)
 
 
 FORMS: dict[str, Callable[[Path], AbstractContextManager[Form]]] = {

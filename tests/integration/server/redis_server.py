@@ -21,14 +21,24 @@ class RedisServer(Program):
         lines: more of its configuration.
         url: where servers find it; without one, at the Unix socket.
         flags: more words of its command.
+        password: without it, it answers nobody; None: it needs none.
     """
 
-    def __init__(self, directory: Path, lines: Sequence[str] = (), url: str = "", flags: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        lines: Sequence[str] = (),
+        url: str = "",
+        flags: Sequence[str] = (),
+        password: str | None = None,
+    ) -> None:
         directory.mkdir(exist_ok=True)
+        self._password = password
         self._configuration, self._flags = directory / "redis.conf", flags
         self._snapshot = directory / "dump.rdb"
         self._socket, self._log = directory / "redis.sock", directory / "redis.log"
         own = ["port 0", f"unixsocket {self._socket}", 'save ""', f"logfile {self._log}", f"dir {directory}"]
+        own += [f"requirepass {password}"] if password else []
         self._configuration.write_text("\n".join([*own, *lines]))
         self.url = url or f"unix://{self._socket}"
 
@@ -47,7 +57,7 @@ class RedisServer(Program):
     @property
     def client(self) -> "redis.Redis":
         """A client of the test's own."""
-        return redis.Redis(unix_socket_path=str(self._socket), decode_responses=True)
+        return redis.Redis(unix_socket_path=str(self._socket), password=self._password, decode_responses=True)
 
     def start(self, older: bool = False) -> None:
         """Starts it, without data, or with those of the last `save`; waits until it answers."""

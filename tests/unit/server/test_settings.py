@@ -104,3 +104,15 @@ def test_the_password_of_redis_is_not_shown(tmp_path: Path) -> None:
     files: dict[str, Any] = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
     found = Settings("host=db", **files, redis="redis://r", redis_password_file=file).redis_address()
     assert found and found.password == "from the file"
+
+
+def test_the_password_of_sentinels(tmp_path: Path) -> None:
+    """It is another one than that of Redis, and without Sentinels an error."""
+    file = tmp_path / "password"
+    file.write_text("of them\n")
+    files: dict[str, Any] = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
+    settings = Settings("host=db", **files, redis="redis+sentinel://:p@a/main", sentinel_password_file=file)
+    found = settings.redis_address()
+    assert found and (found.password, found.sentinel_password) == ("p", "of them")
+    with pytest.raises(InvalidSettings, match="sentinel_password_file: `redis` has no Sentinels"):
+        replace(settings, redis="redis://r").redis_address()
