@@ -4,14 +4,16 @@ import { AxeBuilder } from "@axe-core/playwright";
 const SIZE = { width: 1280, height: 720 };
 const GRAVE = ["serious", "critical"];
 const REPEATED = [".rows-row", ".plain tbody tr", ".streams li", ".choices > *", ".trace-streams > *", ".bars li", "option"];
-const LOGINS = new Map(); // cookies by person, so that each signs in once
+const LOGINS = new Map(); // cookies by person, so that each signs in once for as long as they are good
+const LOGIN_MS = 10 * 60_000; // then a page would refresh its own copy of them, and others' copies end
 
 /**
  * A page of a person, or of nobody; `wrong` gets each error of the page, of its console, and each answer of the server
  * that failed.
  */
 export async function opened(browser, { base, email, password, language = "en", theme = "dark", size = SIZE }) {
-  const context = await browser.newContext({ viewport: size, colorScheme: theme, storageState: LOGINS.get(email) });
+  if (Date.now() > LOGINS.get(email)?.until) LOGINS.delete(email);
+  const context = await browser.newContext({ viewport: size, colorScheme: theme, storageState: LOGINS.get(email)?.cookies });
   await context.addInitScript(
     ([language, theme]) => {
       localStorage.setItem("scope-language", language);
@@ -34,7 +36,7 @@ export async function opened(browser, { base, email, password, language = "en", 
     await page.fill("#password", password);
     await page.keyboard.press("Enter");
     await page.waitForSelector(".frame");
-    LOGINS.set(email, await context.storageState());
+    LOGINS.set(email, { cookies: await context.storageState(), until: Date.now() + LOGIN_MS });
   }
   return { page, wrong };
 }
