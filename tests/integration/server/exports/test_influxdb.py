@@ -162,4 +162,4 @@ async def test_influxdb_2_gets_the_token(start_server: Start, line: Line, tmp_pa
     finally:
         await runner.cleanup()
     assert found.startswith("ollama_request,comm=ollama,hostname=stand-in,machine_id=0123456789abcdef0123456789abcdef,")
-    assert " count=5i,sum=0i " in found
+    assert " count=5i,failed=0i,sum=0i " in found
