@@ -11,7 +11,7 @@ from bench.measure import Result, at_most
 from scope_cli.bench_fleet.server import FleetServer
 
 ROWS = 10_000_000
-_MOST_MB = 512
+_MOST_MB = 256
 _LOOK_EVERY_S = 0.1
 _Format = Literal["perfetto", "chrome"]
 

@@ -128,6 +128,22 @@ def test_options_that_load_other_programs_are_tried(thing: Callable[..., Probe])
     assert "no_such_tracepoint" in finding.tried[0].reason
 
 
+def test_a_probe_is_tried_on_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not on this one, whose large libraries it would read; the process ends with the trial."""
+    pids: list[int] = []
+
+    def tried(probe: Probe, options: Mapping[str, Any], target: Target) -> Tracer:
+        pids.append(target.pid or 0)
+        assert Path("/proc", str(target.pid)).exists()
+        return Tracer(probe, options, target)
+
+    monkeypatch.setattr("scope_bpf.capture.doctor.Tracer", tried)
+    assert examine(probe_named("sched")).available
+    (pid,) = pids
+    assert pid not in (0, os.getpid())
+    assert not Path("/proc", str(pid)).exists()
+
+
 def test_the_options_of_a_probe_that_are_tried() -> None:
     """Modes, and what else is attached."""
     finding = examine(probe_named("profile"), options=True)

@@ -26,8 +26,6 @@ ROUTES = Routes()
 
 Key = tuple[int, int]  # pid and start
 _ADDED = ("on_cpu_ns", "run_queue_ns")
-
-
 _WHERE = "which: those with a row that meets it, in a stream that has its columns; their parents are listed, too"
 
 
