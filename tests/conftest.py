@@ -3,6 +3,7 @@
 Or for the previous release, where git's history lacks it; or for TimescaleDB, where nobody has named one.
 """
 
+import gc
 import os
 import platform
 import subprocess
@@ -23,6 +24,7 @@ only_tls_1_3()  # no test has imported gRPC yet
 # Hundreds of `scope` processes, some on an emulated CPU, would otherwise compile each module that they import.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+gc.set_threshold(10_000)  # as in `scope` itself
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # its handlers end a test's child that a preexec_fn prepares
 
 
@@ -31,6 +33,11 @@ def _version(*command: str) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
     except (OSError, subprocess.CalledProcessError, IndexError):
         return f"no {command[0]}"
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests live until the end: the garbage collector need not look at them again and again."""
+    gc.freeze()
 
 
 def pytest_report_header() -> list[str]:

@@ -5,6 +5,28 @@
 #ifndef SCOPE_CORE_FIXES_BPF_H
 #define SCOPE_CORE_FIXES_BPF_H
 
+extern void *bpf_rdonly_cast(const void *pointer, __u32 btf_id) __ksym __weak;
+
+enum bpf_map_type___since_6_2 {
+	BPF_MAP_TYPE_CGRP_STORAGE___since_6_2,
+};
+
+static __always_inline void *scope_untrusted(void *pointer, __u32 type)
+{
+	/* a35b9af4ec2c ("bpf: Add a kfunc for generic type cast", 6.2), the release of this type of maps */
+	if (bpf_core_enum_value_exists(enum bpf_map_type___since_6_2, BPF_MAP_TYPE_CGRP_STORAGE___since_6_2))
+		return bpf_rdonly_cast(pointer, type);
+	return pointer;
+}
+
+/*
+ * The same pointer, for loads only. Since 57539b1c0ac2 ("bpf: Enable annotating trusted nested pointers", 6.3),
+ * whenever the verifier sees a pointer loaded through a trusted one, such as an argument of a tracepoint or the running
+ * task, it searches the names of all types of the kernel up to four times, which takes a millisecond; not so through
+ * this one.
+ */
+#define untrusted(pointer) ((typeof(pointer))scope_untrusted(pointer, bpf_core_type_id_kernel(typeof(*(pointer)))))
+
 struct task_struct___before_5_14 {
 	volatile long state;
 } __attribute__((preserve_access_index));
@@ -38,7 +60,7 @@ static __always_inline bool last_thread_is_told(void)
  */
 static __always_inline bool is_last_thread(const unsigned long long *args, struct task_struct *task)
 {
-	return last_thread_is_told() ? (bool)args[1] : task->signal->live.counter == 0;
+	return last_thread_is_told() ? (bool)args[1] : untrusted(task)->signal->live.counter == 0;
 }
 
 /*
@@ -48,15 +70,13 @@ static __always_inline bool is_last_thread(const unsigned long long *args, struc
 static __always_inline __u32 mappings_version(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->mm->mm_lock_seq.sequence))
-		return task->mm->mm_lock_seq.sequence;
+		return untrusted(task)->mm->mm_lock_seq.sequence;
 	return 0;
 }
 
 enum bpf_features___since_6_17 {
 	BPF_FEAT_RDONLY_CAST_TO_VOID___since_6_17,
 };
-
-extern void *bpf_rdonly_cast(const void *pointer, __u32 btf_id) __ksym __weak;
 
 /*
  * Reads words of kernel memory. Since f2362a57aeff ("bpf: allow void* cast using bpf_rdonly_cast()", 6.17), programs
@@ -139,6 +159,12 @@ static __always_inline long read_user_string(void *to, __u32 most, const void *f
 	long length = bpf_probe_read_user_str(to, most, from);
 
 	return length ? length : 1;
+}
+
+/* task_struct.on_cpu is an int up to 6.18, at least, and a byte in 7.2: a plain load of an int does not fit both. */
+static __always_inline bool is_on_cpu(const struct task_struct *task)
+{
+	return BPF_CORE_READ_BITFIELD(task, on_cpu);
 }
 
 #endif

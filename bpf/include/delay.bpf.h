@@ -30,7 +30,8 @@ static long add_delay(__u32 index, struct delay_walk *walk)
 static __noinline __u64 delay_of_others(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct delay_walk walk = {.own = (__u64)&task->thread_node, .head = (__u64)&task->signal->thread_head};
+	struct delay_walk walk = {.own = (__u64)&task->thread_node,
+				  .head = (__u64)&untrusted(task)->signal->thread_head};
 
 	if (!bpf_core_field_exists(task->sched_info.run_delay))
 		return 0;

@@ -115,7 +115,7 @@ static __always_inline void scope_fill_header(struct scope_header *header, struc
 	header->cgroup_id = task_cgroup_id(task);
 	header->pid = task->tgid;
 	header->tid = task->pid;
-	header->uid = task->cred->uid.val;
+	header->uid = untrusted(task)->cred->uid.val;
 	header->cpu = bpf_get_smp_processor_id();
 	header->stream = stream;
 	copy_comm(header->comm, task);

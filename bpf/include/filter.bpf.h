@@ -64,7 +64,7 @@ static __always_inline bool scope_name_passes(const char *name)
 /* The address of the executable's inode. */
 static __always_inline __u64 scope_exe_of(struct task_struct *task)
 {
-	return (__u64)task->mm->exe_file->f_inode; /* 0 for threads of the kernel, which have no mm */
+	return (__u64)untrusted(task)->mm->exe_file->f_inode; /* 0 for threads of the kernel, which have no mm */
 }
 
 /* The parts of the filter whose result may change from one event of a task to the next. */
@@ -74,8 +74,8 @@ static __always_inline bool scope_changeable_passes(struct task_struct *task)
 		return false;
 	if (scope_filter.exe_inode && scope_filter.exe_inode != scope_exe_of(task))
 		return false;
-	return !scope_filter.by_cgroup ||
-	       cgroup_ancestor_id(task->cgroups->dfl_cgrp, scope_filter.cgroup_level) == scope_filter.cgroup_id;
+	return !scope_filter.by_cgroup || cgroup_ancestor_id(untrusted(task)->cgroups->dfl_cgrp,
+							     scope_filter.cgroup_level) == scope_filter.cgroup_id;
 }
 
 /* Are events without a process watched? Only if the whole machine is. */

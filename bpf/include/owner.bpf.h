@@ -71,7 +71,7 @@ static __always_inline void scope_own(struct scope_owner *owner, struct task_str
 	    __sync_val_compare_and_swap(&owner->state, state, SCOPE_OWNER_CHANGING) != state)
 		return;
 	fill_identity(&owner->whose, task);
-	owner->cgroup = (__u64)task->cgroups->dfl_cgrp;
+	owner->cgroup = (__u64)untrusted(task)->cgroups->dfl_cgrp;
 	owner->exe_inode = scope_exe_of(task);
 	owner->included = scope_passes(task);
 	owner->generation = generation;

@@ -63,12 +63,7 @@ struct python_made {
 	struct python_lines lines;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct python_made);
-} python_making SEC(".maps");
+SCOPE_THREAD_STATE(python_making, struct python_made);
 
 /* Describes a str, and returns the address of its characters; 0: it is none that can be read. */
 static __always_inline __u64 open_text(const struct python_offsets *at, __u64 object, struct python_text *text)

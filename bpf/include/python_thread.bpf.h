@@ -15,12 +15,7 @@ struct python_thread {
 	__u64 looked_ns;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct python_thread);
-} python_threads SEC(".maps");
+SCOPE_THREAD_STATE(python_threads, struct python_thread);
 
 /* What pthread_self() returns in the running thread, which is what Python keeps as the thread's id. */
 static __always_inline __u64 own_thread_id(struct task_struct *task)

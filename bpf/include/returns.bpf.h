@@ -35,7 +35,7 @@ __noinline __u64 own_return(__u64 address, __u64 slot)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct return_search search = {.slot = slot, .address = address};
-	struct xol_area *area = task->mm ? task->mm->uprobes_state.xol_area : NULL;
+	struct xol_area *area = untrusted(task)->mm->uprobes_state.xol_area;
 
 	if (!area || address != area->vaddr)
 		return address;

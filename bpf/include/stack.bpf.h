@@ -216,7 +216,7 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 	frame = *entry;
 	frame.return_address = own_return(frame.return_address, at - sizeof(frame.return_address));
 	stack = &memory->walked;
-	hash = mix(running_start_ns(), task->mm->start_stack);
+	hash = mix(running_start_ns(), untrusted(task)->mm->start_stack);
 #ifdef STACK_UNWOUND
 	stub = unwind_stack(memory, frame.return_address, at, frame.outer, hash);
 	if (stub)

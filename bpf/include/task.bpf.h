@@ -5,12 +5,12 @@
 
 static __always_inline __u64 task_start_ns(struct task_struct *task)
 {
-	return task->group_leader->start_boottime;
+	return untrusted(task)->group_leader->start_boottime;
 }
 
 static __always_inline __u64 task_cgroup_id(struct task_struct *task)
 {
-	return task->cgroups->dfl_cgrp->kn->id;
+	return untrusted(task)->cgroups->dfl_cgrp->kn->id;
 }
 
 /* Byte by byte: plain loads read one element each, and sixteen loads are cheaper than a helper call. */
@@ -27,7 +27,7 @@ static __always_inline void fill_identity(struct scope_identity *identity, struc
 	identity->cgroup_id = task_cgroup_id(task);
 	identity->pid = task->tgid;
 	identity->tid = task->pid;
-	identity->uid = task->cred->uid.val;
+	identity->uid = untrusted(task)->cred->uid.val;
 	copy_comm(identity->comm, task);
 	__builtin_memset(identity->pad, 0, sizeof(identity->pad));
 }
@@ -37,8 +37,8 @@ static __always_inline void fill_process(struct scope_process *process, struct t
 	process->start_ns = task_start_ns(task);
 	process->cgroup_id = task_cgroup_id(task);
 	process->pid = task->tgid;
-	process->uid = task->cred->uid.val;
-	copy_comm(process->comm, task->group_leader);
+	process->uid = untrusted(task)->cred->uid.val;
+	copy_comm(process->comm, untrusted(task)->group_leader);
 }
 
 /*

@@ -9,14 +9,24 @@ struct scope_thread {
 	__u32 included;
 };
 
-/* Declares the map `threads`, with one `state` per thread. */
-#define SCOPE_THREADS(state)                                                                                           \
+/*
+ * The largest state of a thread. Linux 7.2 creates no larger one, 6.18 still does: with the kernel's own head it has to
+ * fit into the largest slab, of two pages (kmalloc_nolock() in mm/slub.c). A probe keeps more in several maps.
+ */
+#define THREAD_STATE_BYTES 8000
+
+/* Declares the map `name`, with a `state` for each thread that one was created for. */
+#define SCOPE_THREAD_STATE(name, state)                                                                                \
+	_Static_assert(sizeof(state) <= THREAD_STATE_BYTES, #state " is too large");                                   \
 	struct {                                                                                                       \
 		__uint(type, BPF_MAP_TYPE_TASK_STORAGE);                                                               \
 		__uint(map_flags, BPF_F_NO_PREALLOC);                                                                  \
 		__type(key, int);                                                                                      \
 		__type(value, state);                                                                                  \
-	} threads SEC(".maps")
+	} name SEC(".maps")
+
+/* The map of a probe's own struct. */
+#define SCOPE_THREADS(state) SCOPE_THREAD_STATE(threads, state)
 
 /* The state of a thread that may not be the running one: another CPU may be creating it now. NULL: no memory. */
 static __always_inline void *scope_other_thread(void *map, struct task_struct *task)

@@ -36,12 +36,7 @@ struct where_thread {
 	__u32 pad;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct where_thread);
-} where_threads SEC(".maps");
+SCOPE_THREAD_STATE(where_threads, struct where_thread);
 
 /* The sums of a thread at a moment at which it runs; they add up to `at_ns`. */
 struct where_mark {

@@ -13,6 +13,6 @@ LATE_S = 10.0  # the session is over if a report is later than this
 
 # A connection on which nothing was received for this time sends a ping, and ends if the answer takes too long. The side
 # that calls pings first: then the other one has received something, and need not.
-CALLER_KEEPALIVE_MS = 9_000
-LISTENER_KEEPALIVE_MS = 10_000
-KEEPALIVE_TIMEOUT_MS = 4_500
+CALLER_KEEPALIVE_MS = 10_000
+LISTENER_KEEPALIVE_MS = 11_000
+KEEPALIVE_TIMEOUT_MS = 3_500

@@ -6,7 +6,7 @@ the guest: it sees the host's root file system read-only over 9p, and writes to 
 
 The guest is emulated (TCG) and never uses KVM: tests mostly run in virtual machines, where KVM is missing or hangs.
 A boot takes 5 s, so a test file should need few boots.
-By hand: ``python3 tests/guest/guest.py tests/.cache COMMAND ...``
+By hand: ``python3 tests/guest/guest.py [--counting] tests/.cache COMMAND ...``
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ def fetch_kernel(cache: Path, package: str = "linux-image-amd64") -> Path:
     return next(unpacked.glob("lib/modules/*/vmlinuz"))
 
 
-def run_in_guest(command: list[str], *, kernel: Path, timeout: float = TIMEOUT_S) -> GuestResult:
+def run_in_guest(
+    command: list[str], *, kernel: Path, counting: bool = False, timeout: float = TIMEOUT_S
+) -> GuestResult:
     """Boots a kernel, runs one command in the current directory with this process's PATH, and powers off.
 
     The command runs as root and alone: no init system, only loopback network, empty input, empty /run and /dev/shm.
@@ -125,6 +127,8 @@ def run_in_guest(command: list[str], *, kernel: Path, timeout: float = TIMEOUT_S
     Args:
         command: program and arguments, not a shell line.
         kernel: the image that `fetch_kernel` returned.
+        counting: the guest has one CPU, whose clock is the number of its executed instructions, 1 ns each. So CPU
+            times in the guest are the same however busy the host is. They ignore caches and slow instructions.
         timeout: seconds for boot and command together.
 
     Raises:
@@ -137,7 +141,8 @@ def run_in_guest(command: list[str], *, kernel: Path, timeout: float = TIMEOUT_S
         console, output = Path(scratch, "console"), Path(scratch, "output")
         # One host thread for both CPUs: with one for each, QEMU 7.2 once lost a timer's interrupt and the guest hung.
         # The command keeps one CPU busy, so it takes no longer.
-        qemu = ["qemu-system-x86_64", "-accel", "tcg,thread=single", "-cpu", "max", "-m", "3G", "-smp", "2"]
+        qemu = ["qemu-system-x86_64", "-accel", "tcg,thread=single", "-cpu", "max", "-m", "3G"]
+        qemu += ["-smp", "1", "-icount", "shift=0,sleep=off"] if counting else ["-smp", "2"]
         qemu += ["-nodefaults", "-display", "none", "-no-reboot", "-append", "console=ttyS0 panic=-1 quiet"]
         qemu += ["-kernel", str(kernel), "-initrd", str(_make_initramfs(Path(scratch), kernel, command))]
         qemu += ["-serial", f"file:{console}", "-serial", f"file:{output}"]
@@ -196,6 +201,8 @@ def _last_words(*logs: Path) -> str:
 
 
 if __name__ == "__main__":
-    result = run_in_guest(sys.argv[2:], kernel=fetch_kernel(Path(sys.argv[1])))
+    counting = sys.argv[1] == "--counting"
+    cache, *command = sys.argv[1 + counting :]
+    result = run_in_guest(command, kernel=fetch_kernel(Path(cache)), counting=counting)
     print(result.output, end="")
     sys.exit(result.returncode)

@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.containers import CALLS, IMAGE, SCRIPT, Container
 from tests.probes.recording import Record
@@ -100,6 +101,28 @@ def test_a_container_that_has_ended_before_its_rows_are_read(tmp_path: Path, rec
         rows = memberships.joined(batch, ("container", "image")).to_pylist()
     inside = [(row["container"], row["image"]) for row in rows if row["comm"] == "busybox"]
     assert inside == [("short", IMAGE)] * 2
+
+
+def test_the_first_row_of_a_container_has_its_name(tmp_path: Path) -> None:
+    """A row of runc in a container, of before the engine knows it, was read just before: the program's first row has
+    the container's name all the same, though the watch has not asked again."""
+    engine, bundle = tmp_path / "engine", tmp_path / "bundle"
+    folder = engine / "var/lib/docker/containers" / ID
+    folder.mkdir(parents=True)
+    bundle.mkdir()
+    memberships, root = Memberships(Containers(engine)), cgroup_root()
+    memberships.watch._look = lambda _: False
+    assert root
+    with memberships.watch, Container(bundle, ID, "true", cgroup=f"/docker/{ID}") as container:
+        start_ns, inside = stat_of(container.pid).start_ticks * TICK_NS, (root / "docker" / ID).stat().st_ino
+        row = pa.record_batch({"pid": [container.pid], "start_ns": [start_ns], "cgroup_id": [inside]})
+
+        def named() -> Any:
+            return memberships.joined(row, ("container",))["container"].to_pylist()
+
+        assert named() == [ID[:12]]
+        (folder / "config.v2.json").write_text(json.dumps({"Name": "/late", "Config": {"Image": IMAGE}}))
+        assert named() == ["late"]
 
 
 def test_a_container_whose_engine_forgets_it(tmp_path: Path, name: str) -> None:

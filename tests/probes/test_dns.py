@@ -37,7 +37,9 @@ def test_every_query_has_its_answer(record: Record, tmp_path: Path) -> None:
     """Each of 101 queries is a row of the client, with name, type, server, the answer's records and its address."""
     recording, rows, client = ran(record, tmp_path, "many", 101)
     kinds = ("a", "aaaa", "txt")
-    assert [(row["name"], row["type"]) for row in rows] == [(f"name{n}.example.test", kinds[n % 3]) for n in range(101)]
+    assert [(row["name"], row["qtype"]) for row in rows] == [
+        (f"name{n}.example.test", kinds[n % 3]) for n in range(101)
+    ]
     assert [row["server"] for row in rows] == [("127.0.0.1", "::1")[n % 2] for n in range(101)]
     answers = {"a": ("192.0.2.7", 2), "aaaa": ("2001:db8::7", 2), "txt": (None, 0)}
     assert [(row["answer"], row["answers"]) for row in rows] == [answers[kinds[n % 3]] for n in range(101)]
@@ -80,7 +82,7 @@ def test_a_timeout_is_a_value_of_its_own(record: Record, tmp_path: Path) -> None
 def test_the_librarys_queries(record: Record, tmp_path: Path, count: int) -> None:
     """The C library's resolver is recorded, like any other program."""
     _, rows, client = ran(record, tmp_path, "resolver", count)
-    assert {(row["name"], row["type"], row["answer"], row["pid"]) for row in rows} == {
+    assert {(row["name"], row["qtype"], row["answer"], row["pid"]) for row in rows} == {
         (f"library{n}.example.test", "a", "192.0.2.7", client) for n in range(count)
     }
 

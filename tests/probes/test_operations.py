@@ -58,11 +58,11 @@ def test_reads_and_writes_by_io_uring_are_counted(operate: Operate, tmp_path: Pa
     by_path = {row["path"]: row for row in recording.rows("file_summary")}
     used, directory = by_path[str(tmp_path / "used")], by_path[str(tmp_path)]
     assert (used["writes"], used["write_bytes"], used["write_errors"]) == (43 + 23, 43 * 7 + 23 * 5, 0)
-    read_bytes = 37 * 3 + 19 * 5 + 9 * 6 + 13 * 2
-    assert (used["reads"], used["read_bytes"], used["read_errors"]) == (37 + 19 + 9 + 13, read_bytes, 0)
-    assert (sum(used["write_latency"]), sum(used["read_latency"])) == (43 + 23, 37 + 19 + 9 + 13)
+    read_bytes = 37 * 3 + 19 * 5 + 9 * 6 + 13 * 2 + 4
+    assert (used["reads"], used["read_bytes"], used["read_errors"]) == (37 + 19 + 9 + 13 + 1, read_bytes, 0)
+    assert (sum(used["write_latency"]), sum(used["read_latency"])) == (43 + 23, 37 + 19 + 9 + 13 + 1)
     (pipe,) = [row for row in by_path.values() if row["file_type"] == stat.S_IFIFO and row["write_bytes"]]
-    assert (pipe["writes"], pipe["write_bytes"]) == (9, 9 * 6)
+    assert (pipe["writes"], pipe["write_bytes"], pipe["write_errors"]) == (9 + 3, 9 * 6 + 4, 2)
     assert used["inode"] == (tmp_path / "used").stat().st_ino
     assert (directory["reads"], directory["read_errors"]) == (5, 5)
     assert recording.notes == []

@@ -19,6 +19,7 @@ import pytest
 from tests.probes.recording import Compile, Record
 
 from scope_bpf import host
+from scope_bpf.binding.features import Feature, lacking
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.statistics import KernelStatistics
 from scope_bpf.capture import uprobe
@@ -161,6 +162,31 @@ def test_no_alternative_left_is_not_supported(thing: Callable[..., Probe]) -> No
     probe = thing(section="tp_btf/no_such_tracepoint")
     with pytest.raises(NotSupported, match=r"probe 'thing' cannot run here: the better way: .*no_such_tracepoint"):
         start(replace(probe, alternatives=probe.alternatives[:1]))
+
+
+def test_what_an_old_kernel_lacks_is_said(thing: Callable[..., Probe], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place of the kernel's own words; where it lacks nothing, those are told."""
+    assert lacking() == []
+    absent = Feature("loops by bpf_loop()", "5.17", lambda: False)
+    monkeypatch.setattr("scope_bpf.binding.features.FEATURES", (absent,))
+    with pytest.raises(
+        NotSupported, match=r"'thing' cannot run on Linux .* BPF lacks loops by bpf_loop\(\) \(Linux 5.17\)"
+    ):
+        start(thing(section="tp_btf/no_such_tracepoint", body="return *(volatile int *)((long)parent * 2);"))
+
+
+def test_an_old_kernel_is_no_explanation_of_too_few_descriptors(
+    thing: Callable[..., Probe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without descriptors, trying a feature fails too, on every kernel: the lack of descriptors is told."""
+
+    def refuse(_tracer: Tracer, _alternative: object) -> None:
+        raise KernelError("cannot load", errno.EMFILE)
+
+    monkeypatch.setattr(Tracer, "_start", refuse)
+    monkeypatch.setattr("scope_bpf.binding.features.FEATURES", (Feature("loops", "5.17", lambda: False),))
+    with pytest.raises(NotSupported, match="Too many open files"):
+        start(thing())
 
 
 def test_a_refusal_of_the_verifier_names_program_and_line(thing: Callable[..., Probe]) -> None:

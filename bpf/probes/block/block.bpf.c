@@ -34,8 +34,8 @@ static __always_inline struct gendisk *disk_of(struct request *request)
 	struct request___before_5_17 *old = (void *)request;
 
 	if (bpf_core_field_exists(old->rq_disk))
-		return BPF_CORE_READ(old, rq_disk);
-	return BPF_CORE_READ(request, q, disk);
+		return old->rq_disk;
+	return request->q->disk;
 }
 
 static __always_inline struct block_request *find(struct request *request)
@@ -45,25 +45,25 @@ static __always_inline struct block_request *find(struct request *request)
 	return bpf_map_lookup_elem(&requests, &key);
 }
 
-/* Begins to keep a request, for the running process. NULL: no room, which is counted. */
-static __always_inline struct block_request *make(struct request *request)
+/* A request that begins, of the running process. */
+static __always_inline struct block_request begin(void)
 {
-	static const struct block_request none;
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 key = (__u64)request;
-	struct block_request *kept;
+	struct block_request made = {.made_ns = bpf_ktime_get_boot_ns()};
 
-	bpf_map_update_elem(&requests, &key, &none, BPF_ANY);
-	kept = bpf_map_lookup_elem(&requests, &key);
-	if (!kept) {
-		scope_count_loss(scope_summarize ? stream_block_summary : stream_block, SCOPE_LOST_NO_STATE);
-		return NULL;
-	}
-	kept->made_ns = bpf_ktime_get_boot_ns();
-	kept->by_kernel = (task->flags & PF_KTHREAD) != 0;
+	made.by_kernel = (task->flags & PF_KTHREAD) != 0;
 	if (task->pid)
-		scope_own(&kept->owner, task);
-	return kept;
+		scope_own(&made.owner, task);
+	return made;
+}
+
+/* Keeps a request until it ends. There may be no room, which is counted. */
+static __always_inline void keep(struct request *request, const struct block_request *made)
+{
+	__u64 key = (__u64)request;
+
+	if (bpf_map_update_elem(&requests, &key, made, BPF_ANY))
+		scope_count_loss(scope_summarize ? stream_block_summary : stream_block, SCOPE_LOST_NO_STATE);
 }
 
 /*
@@ -73,7 +73,9 @@ static __always_inline struct block_request *make(struct request *request)
 SEC("tp_btf/block_io_start")
 int BPF_PROG(request_made, struct request *request)
 {
-	make(request);
+	struct block_request made = begin();
+
+	keep(request, &made);
 	return 0;
 }
 
@@ -81,8 +83,12 @@ int BPF_PROG(request_made, struct request *request)
 SEC("tp_btf/block_rq_insert")
 int BPF_PROG(request_inserted, struct request *request)
 {
-	if (!find(request))
-		make(request);
+	struct block_request made;
+
+	if (find(request))
+		return 0;
+	made = begin();
+	keep(request, &made);
 	return 0;
 }
 
@@ -90,27 +96,26 @@ int BPF_PROG(request_inserted, struct request *request)
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(request_issued, struct request *request)
 {
-	struct block_request *kept = find(request);
+	struct block_request *kept = find(request), made;
 
-	if (!kept)
-		kept = make(request);
-	if (!kept)
+	if (kept) {
+		kept->issued_ns = bpf_ktime_get_boot_ns();
+		kept->bytes = request->__data_len;
 		return 0;
-	kept->issued_ns = bpf_ktime_get_boot_ns();
-	kept->bytes = request->__data_len;
+	}
+	made = begin();
+	made.issued_ns = made.made_ns;
+	made.bytes = request->__data_len;
+	keep(request, &made);
 	return 0;
 }
 
-static __always_inline bool flag_is_set(struct request *request, __u64 bit)
-{
-	return request->cmd_flags >> bit & 1;
-}
+#define HAS_FLAG(flags, name) ((flags) >> bpf_core_enum_value(enum req_flag_bits, __REQ_##name) & 1)
 
-#define HAS_FLAG(request, name) flag_is_set(request, bpf_core_enum_value(enum req_flag_bits, __REQ_##name))
-
+/* Zeroes follow the name, as the disk is allocated zeroed: this costs less than to look for its end. */
 static __always_inline void fill_disk(char *name, struct gendisk *disk)
 {
-	bpf_probe_read_kernel_str(name, BLOCK_DISK_NAME, &disk->disk_name);
+	bpf_probe_read_kernel(name, BLOCK_DISK_NAME, &disk->disk_name);
 }
 
 static __always_inline __u64 charged_cgroup(struct request *request)
@@ -119,14 +124,14 @@ static __always_inline __u64 charged_cgroup(struct request *request)
 
 	if (!bpf_core_field_exists(bio->bi_blkg))
 		return 0;
-	return BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup, kn, id);
+	return bio->bi_blkg->blkcg->css.cgroup->kn->id;
 }
 
 static __always_inline __u32 device_of(struct request *request, struct gendisk *disk)
 {
-	__u32 device = BPF_CORE_READ(request, part, bd_dev);
+	__u32 device = request->part->bd_dev;
 
-	return device ? device : BPF_CORE_READ(disk, major) << MINOR_BITS | BPF_CORE_READ(disk, first_minor);
+	return device ? device : (__u32)disk->major << MINOR_BITS | disk->first_minor;
 }
 
 /* An empty write waits for a flush of the device's cache, which the block layer makes for it. */
@@ -141,6 +146,7 @@ static __always_inline void emit(struct request *request, const struct block_req
 				 __u64 device_ns, bool failed)
 {
 	struct gendisk *disk = disk_of(request);
+	__u64 flags = request->cmd_flags;
 	struct block_event *event =
 		scope_reserve_owned(&kept->owner, stream_block, kept->made_ns + queue_ns + device_ns, sizeof(*event));
 
@@ -153,13 +159,12 @@ static __always_inline void emit(struct request *request, const struct block_req
 	event->bytes = kept->bytes;
 	event->device = device_of(request, disk);
 	event->operation = operation_of(request);
-	__builtin_memset(event->disk, 0, sizeof(event->disk));
 	fill_disk(event->disk, disk);
 	event->failed = failed;
-	event->sync = HAS_FLAG(request, SYNC);
-	event->metadata = HAS_FLAG(request, META);
-	event->readahead = HAS_FLAG(request, RAHEAD);
-	event->flushes = HAS_FLAG(request, PREFLUSH) || HAS_FLAG(request, FUA);
+	event->sync = HAS_FLAG(flags, SYNC);
+	event->metadata = HAS_FLAG(flags, META);
+	event->readahead = HAS_FLAG(flags, RAHEAD);
+	event->flushes = HAS_FLAG(flags, PREFLUSH) || HAS_FLAG(flags, FUA);
 	event->writeback = kept->by_kernel && event->operation == OPERATION_WRITE;
 	event->issued = kept->issued_ns != 0;
 	__builtin_memset(event->pad, 0, sizeof(event->pad));

@@ -57,7 +57,7 @@ __u32 cuda_last_name SEC(".data.names");
 
 static __always_inline void fill_handle_key(struct cuda_handle_key *key, struct task_struct *task, __u64 handle)
 {
-	key->start_stack = task->mm->start_stack;
+	key->start_stack = untrusted(task)->mm->start_stack;
 	key->start_ticks = running_start_ns() / TICK_NS;
 	key->handle = handle;
 	key->pid = task->tgid;

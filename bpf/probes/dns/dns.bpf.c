@@ -91,7 +91,7 @@ static __always_inline void emit(struct dns_scratch *scratch, const struct dns_k
 	event->duration_ns = bpf_ktime_get_boot_ns() - query->sent_ns;
 	event->server = query->server;
 	event->server_port = query->server_port;
-	event->type = query->type;
+	event->qtype = query->type;
 	event->protocol = query->protocol;
 	event->attempts = query->attempts;
 	event->failed = event->code != CODE_NOERROR;

@@ -69,7 +69,7 @@ struct dns_event {
 	__u64 duration_ns;
 	struct scope_address server;
 	struct scope_address answer; /* the first one */
-	enum dns_type type;
+	enum dns_type qtype;
 	enum dns_code code;
 	enum dns_protocol protocol;
 	__u16 server_port;

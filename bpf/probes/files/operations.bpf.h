@@ -7,6 +7,8 @@
 #ifndef SCOPE_FILES_OPERATIONS_BPF_H
 #define SCOPE_FILES_OPERATIONS_BPF_H
 
+#include "registered_file.bpf.h"
+
 /* include/uapi/linux/io_uring.h; a request's flags begin with those of its entry. */
 #define IOSQE_CQE_SKIP_SUCCESS (1U << 6)
 #define OP_READV_FIXED 60
@@ -199,18 +201,17 @@ static __always_inline void write_paths(struct file_operation *operation, const 
 	keep_paths(operation, length, second, cut);
 }
 
-/* Notes the file that a splice reads. One without a descriptor is not known: the write counts, the read is incomplete.
- */
+/* Notes the file that a splice reads. */
 static __always_inline void note_source(struct file_operation *operation, struct task_struct *task,
 					struct io_splice *splice)
 {
+	__s32 fd = BPF_CORE_READ(splice, splice_fd_in);
 	struct file *file;
 
-	if (BPF_CORE_READ(splice, flags) & SPLICE_F_FD_IN_FIXED) {
-		scope_count_incomplete(stream_file_summary);
-		return;
-	}
-	file = file_of_fd(task, BPF_CORE_READ(splice, splice_fd_in));
+	if (BPF_CORE_READ(splice, flags) & SPLICE_F_FD_IN_FIXED)
+		file = registered_file((void *)splice, fd);
+	else
+		file = file_of_fd(task, fd);
 	if (!file)
 		return; /* EBADF */
 	fill_file(&operation->source, file);

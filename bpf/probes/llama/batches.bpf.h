@@ -182,12 +182,7 @@ struct llama_shifts {
 	__u32 next;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct llama_shifts);
-} llama_shifts SEC(".maps");
+SCOPE_THREAD_STATE(llama_shifts, struct llama_shifts);
 
 static __always_inline int keep_shift(struct task_struct *task, __s32 sequence, __s32 delta)
 {

@@ -58,12 +58,7 @@ struct lock_thread {
 SCOPE_THREADS(struct lock_thread);
 
 /* Memory to walk a thread's stack. Separate from `threads`, because it is larger and not always needed. */
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct stack_memory);
-} lock_stacks SEC(".maps");
+SCOPE_THREAD_STATE(lock_stacks, struct stack_memory);
 
 static __always_inline __u16 counting_stream(void)
 {

@@ -73,8 +73,8 @@ int BPF_PROG(mapping_enter, struct pt_regs *regs, long nr)
 	if (!thread)
 		return 0;
 	read_args(thread->call_args, regs, nr, compat);
-	thread->total_pages = task->mm->total_vm;
-	thread->brk = task->mm->brk;
+	thread->total_pages = untrusted(task)->mm->total_vm;
+	thread->brk = untrusted(task)->mm->brk;
 	thread->called = call + 1;
 	return 0;
 }
@@ -83,7 +83,7 @@ static __always_inline void emit_mapping(struct task_struct *task, struct memory
 					 __u64 stack)
 {
 	bool failed = (unsigned long)ret >= -(unsigned long)MOST_ERRORS, is_map = call == MAPPING_CALL_MMAP;
-	__u64 now = task->mm->total_vm;
+	__u64 now = untrusted(task)->mm->total_vm;
 	struct mapping_event *event = scope_reserve(task, stream_mapping, bpf_ktime_get_boot_ns(), sizeof(*event));
 
 	if (!event)

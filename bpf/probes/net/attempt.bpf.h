@@ -7,6 +7,7 @@
 #define SCOPE_NET_ATTEMPT_BPF_H
 
 #include "calls_to_connect.bpf.h"
+#include "registered_file.bpf.h"
 
 #define IOSQE_FIXED_FILE 1 /* include/uapi/linux/io_uring.h */
 #define AF_UNSPEC 0
@@ -36,12 +37,7 @@ struct net_attempt {
 	struct net_ends asked; /* of io_uring: where to, as it was submitted */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct net_attempt);
-} attempts SEC(".maps");
+SCOPE_THREAD_STATE(attempts, struct net_attempt);
 
 /* Those of io_uring, by address of the socket: another thread may work on the request. */
 struct {
@@ -88,10 +84,9 @@ static __always_inline bool is_unsent(struct sock *sk)
 	return true;
 }
 
-/* The TCP socket of a descriptor, if connect() begins a connection. It does not if one is under way or has failed. */
-static __always_inline struct sock *socket_to_connect(struct task_struct *task, __s32 fd)
+/* The TCP socket of a file, if connect() begins a connection. It does not if one is under way or has failed. */
+static __always_inline struct sock *socket_to_connect(struct file *file)
 {
-	struct file *file = file_of_fd(task, fd);
 	struct socket *socket;
 	struct sock *sk;
 
@@ -201,7 +196,7 @@ static __always_inline void tell_attempt(const struct net_attempt *attempt, __s3
 
 static __always_inline void begin_attempt(struct task_struct *task, const struct net_call *call)
 {
-	struct sock *sk = socket_to_connect(task, call->fd);
+	struct sock *sk = socket_to_connect(file_of_fd(task, call->fd));
 	struct net_attempt *attempt;
 
 	if (!sk || !scope_passes(task))
@@ -227,9 +222,12 @@ static __always_inline void begin_attempt(struct task_struct *task, const struct
 SEC("tp_btf/sys_enter")
 int BPF_PROG(net_connect_enter, struct pt_regs *regs, long nr)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct net_call call = {};
+	struct task_struct *task;
 
+	if (!may_connect_somehow(nr))
+		return 0;
+	task = bpf_get_current_task_btf();
 	if (read_call(&call, regs, nr, is_compat(task)))
 		begin_attempt(task, &call);
 	return 0;
@@ -238,11 +236,14 @@ int BPF_PROG(net_connect_enter, struct pt_regs *regs, long nr)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(net_connect_exit, struct pt_regs *regs, long ret)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	enum net_attempt_state state;
 	struct net_attempt *attempt;
+	struct task_struct *task;
 	struct sock *sk;
 
+	if (!may_connect_somehow(syscall_number(regs)))
+		return 0;
+	task = bpf_get_current_task_btf();
 	if (!may_connect(syscall_number(regs), is_compat(task)))
 		return 0;
 	attempt = bpf_task_storage_get(&attempts, task, 0, 0);
@@ -253,7 +254,7 @@ int BPF_PROG(net_connect_exit, struct pt_regs *regs, long ret)
 	if (ret >= 0 || state == ATTEMPT_NONE || state == ATTEMPT_SENDS)
 		return 0;
 	if (state == ATTEMPT_BEGUN) {
-		sk = socket_to_connect(task, attempt->fd);
+		sk = socket_to_connect(file_of_fd(task, attempt->fd));
 		read_socket(attempt, sk == attempt->sk ? sk : NULL);
 		if (!read_remote(attempt, &attempt->ends))
 			return 0;
@@ -270,11 +271,16 @@ static __always_inline void submit_connect(struct io_kiocb *request)
 	struct io_connect *connect = (void *)request;
 	struct net_attempt *attempt;
 	struct sock *sk;
+	__s32 fd;
 	__u64 key;
 
-	if (BPF_CORE_READ(request, opcode) != IORING_OP_CONNECT || BPF_CORE_READ(request, flags) & IOSQE_FIXED_FILE)
+	if (BPF_CORE_READ(request, opcode) != IORING_OP_CONNECT)
 		return;
-	sk = socket_to_connect(task, BPF_CORE_READ(request, cqe.fd));
+	fd = BPF_CORE_READ(request, cqe.fd);
+	if (BPF_CORE_READ(request, flags) & IOSQE_FIXED_FILE)
+		sk = socket_to_connect(registered_file(request, fd));
+	else
+		sk = socket_to_connect(file_of_fd(task, fd));
 	if (!sk || !scope_passes(task))
 		return;
 	key = (__u64)sk;
@@ -296,7 +302,7 @@ static __always_inline void submit_connect(struct io_kiocb *request)
 		attempt->state = ATTEMPT_BEGUN;
 }
 
-/* Connects of io_uring. They miss those of a registered file, see IOSQE_FIXED_FILE. */
+/* Connects of io_uring. */
 SEC("tp_btf/io_uring_submit_req")
 int BPF_PROG(net_connect_submit, struct io_kiocb *request)
 {

@@ -34,6 +34,12 @@ static __always_inline bool may_connect(long nr, bool compat)
 	return nr == CALL_CONNECT || nr == CALL_SENDTO || nr == CALL_SENDMSG || nr == CALL_SENDMMSG;
 }
 
+/* The same of both tables of calls: asked first, since to ask for the task costs all other calls as much again. */
+static __always_inline bool may_connect_somehow(long nr)
+{
+	return may_connect(nr, false) || may_connect(nr, true);
+}
+
 /* Reads where to a struct msghdr goes, or the first one of struct mmsghdrs: if it fails, no other is sent. */
 static __always_inline void read_message(struct net_call *call, __u64 address, bool compat)
 {

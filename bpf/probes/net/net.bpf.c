@@ -36,7 +36,7 @@ static __always_inline struct net_connection *begin(struct sock *sk, enum net_di
 		return NULL;
 	}
 	__builtin_memset(connection, 0, sizeof(*connection)); /* a socket may be connected again */
-	connection->began_ns = connection->told_ns = bpf_ktime_get_boot_ns();
+	connection->began_ns = connection->told_ns = connection->changed_ns = bpf_ktime_get_boot_ns();
 	connection->direction = direction;
 	return connection;
 }
@@ -103,17 +103,10 @@ static __always_inline void own_if_unknown(struct sock *sk, struct net_connectio
 		own(sk, connection);
 }
 
-static __always_inline void finish(struct sock *sk, struct net_connection *connection)
+static __always_inline void finish(struct sock *sk, struct net_connection *connection, __u64 now_ns)
 {
 	connection->over = 1;
-	report(sk, connection, TCP_CLOSE, true);
-}
-
-static __always_inline void count_retransmits(struct net_connection *connection, struct tcp_sock *tcp,
-					      enum net_cause cause)
-{
-	connection->causes[cause] += tcp->total_retrans - connection->retransmits;
-	connection->retransmits = tcp->total_retrans;
+	report(sk, connection, TCP_CLOSE, true, now_ns);
 }
 
 /* A new connection has counted its SYNs; one that came in has the times that its SYN-ACK was sent again. */
@@ -124,10 +117,10 @@ static __always_inline void established(struct sock *sk, struct net_connection *
 	if (!tcp)
 		return;
 	if (before == TCP_SYN_SENT)
-		connection->connect_ns = bpf_ktime_get_boot_ns() - connection->began_ns;
+		connection->connect_ns = connection->changed_ns - connection->began_ns;
 	else
 		connection->connect_ns = smoothed_rtt_ns(tcp); /* so far, from the SYN-ACK to its answer */
-	count_retransmits(connection, tcp, CAUSE_SYN);
+	count_retransmits(connection, tcp, CAUSE_SYN, tcp->total_retrans);
 }
 
 static __always_inline void note_end(struct sock *sk, struct net_connection *connection, int before)
@@ -166,6 +159,7 @@ int BPF_PROG(net_state, struct sock *sk, int before, int after)
 		connection = begin_late(sk);
 	if (!connection || connection->over)
 		return 0;
+	leave_state(connection, before);
 	if (after == TCP_ESTABLISHED) {
 		established(sk, connection, before);
 	} else if (after == TCP_FIN_WAIT1 || after == TCP_LAST_ACK) {
@@ -179,7 +173,7 @@ int BPF_PROG(net_state, struct sock *sk, int before, int after)
 	} else if (after == TCP_CLOSE) {
 		note_end(sk, connection, before);
 		if (connection->owner.state == SCOPE_OWNER_KNOWN || has_flag(sk, SOCK_DEAD))
-			finish(sk, connection);
+			finish(sk, connection, connection->changed_ns);
 	}
 	return 0;
 }
@@ -194,7 +188,7 @@ int BPF_PROG(net_destroy, struct sock *sk)
 		return 0;
 	own_if_unknown(sk, connection);
 	note_end(sk, connection, TCP_ESTABLISHED);
-	finish(sk, connection);
+	finish(sk, connection, bpf_ktime_get_boot_ns());
 	return 0;
 }
 
@@ -228,25 +222,30 @@ int BPF_PROG(net_received, struct sock *sk)
 	return used(sk);
 }
 
+static __always_inline __u32 segments_of(struct sk_buff *packet)
+{
+	return BPF_CORE_READ((struct tcp_skb_cb *)packet->cb, tcp_gso_segs);
+}
+
 /* Runs once a packet that is sent again, when the socket has counted its segments. */
 SEC("tp_btf/tcp_retransmit_skb")
-int BPF_PROG(net_retransmit, struct sock *sk)
+int BPF_PROG(net_retransmit, struct sock *sk, struct sk_buff *packet)
 {
 	struct net_connection *connection = connection_of(sk);
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+	enum net_cause cause = CAUSE_PROBE;
 	__u32 congestion;
 
 	if (!connection || !tcp)
 		return 0;
 	congestion = BPF_CORE_READ_BITFIELD_PROBED((struct inet_connection_sock *)sk, icsk_ca_state);
 	if (sk->__sk_common.skc_state == TCP_SYN_SENT)
-		count_retransmits(connection, tcp, CAUSE_SYN);
+		cause = CAUSE_SYN;
 	else if (congestion == TCP_CA_Loss)
-		count_retransmits(connection, tcp, CAUSE_TIMEOUT);
+		cause = CAUSE_TIMEOUT;
 	else if (congestion == TCP_CA_Recovery)
-		count_retransmits(connection, tcp, CAUSE_FAST);
-	else
-		count_retransmits(connection, tcp, CAUSE_PROBE);
+		cause = CAUSE_FAST;
+	count_retransmits(connection, tcp, cause, segments_of(packet));
 	return 0;
 }
 
@@ -294,9 +293,9 @@ static __always_inline bool is_open(__u8 state)
 
 #define SAME_VISIT_NS 50000000 /* several processes may have one socket */
 
-static __always_inline bool is_due(const struct net_connection *connection)
+static __always_inline bool is_due(const struct net_connection *connection, __u64 now_ns)
 {
-	__u64 age_ns = bpf_ktime_get_boot_ns() - connection->told_ns;
+	__u64 age_ns = now_ns - connection->told_ns;
 
 	return scope_settles_all || age_ns >= (scope_summarize ? SAME_VISIT_NS : report_ns);
 }
@@ -311,6 +310,7 @@ int net_settle(struct bpf_iter__task_file *ctx)
 	struct task_struct *task = ctx->task;
 	struct net_connection *connection;
 	struct sock *sk = scope_visited_socket(ctx);
+	__u64 now_ns;
 
 	if (!task || !sk || !is_tcp(sk) || !is_open(sk->__sk_common.skc_state))
 		return 0;
@@ -323,9 +323,10 @@ int net_settle(struct bpf_iter__task_file *ctx)
 		add_user(sk, task, connection);
 		scope_own(&connection->owner, task);
 	}
-	if (is_due(connection)) {
+	now_ns = bpf_ktime_get_boot_ns();
+	if (is_due(connection, now_ns)) {
 		connection->over = scope_settles_all;
-		report(sk, connection, sk->__sk_common.skc_state, false);
+		report(sk, connection, sk->__sk_common.skc_state, false, now_ns);
 	}
 	return 0;
 }

@@ -50,6 +50,12 @@ struct connection_event {
 	__u64 connection; /* the kernel's cookie of the socket */
 	__u64 lifetime_ns;
 	__u64 connect_ns; /* 0: unknown */
+	__u64 established_ns;
+	__u64 fin_wait1_ns;
+	__u64 fin_wait2_ns;
+	__u64 closing_ns;
+	__u64 close_wait_ns;
+	__u64 last_ack_ns;
 	__u64 sent_bytes;
 	__u64 received_bytes;
 	__u64 retransmitted_bytes;
@@ -63,6 +69,7 @@ struct connection_event {
 	__u32 timeout_retransmits;
 	__u32 fast_retransmits;
 	__u32 probe_retransmits;
+	__u32 unseen_retransmits;
 	__u32 zero_windows;
 	__u32 reorderings;
 	__u32 out_of_order;
@@ -74,7 +81,7 @@ struct connection_event {
 	__u8 existed;
 	__u8 is_first;
 	__u8 is_last;
-	__u8 pad[1];
+	__u8 pad[5];
 };
 
 /* Another process than the first uses a connection, for the first time. */

@@ -17,10 +17,17 @@ static __always_inline __u64 least_rtt_ns(struct tcp_sock *tcp)
 	return us == ~0U ? 0 : (__u64)us * NS_PER_US;
 }
 
-static __always_inline void emit_connection(struct sock *sk, struct tcp_sock *tcp, struct net_connection *connection,
-					    const __u64 *more, __u32 state, bool is_last)
+/* How long it has been in a state so far; `now` is the state that it is in, which may change while it is read. */
+static __always_inline __u64 time_in(__u32 state, const struct net_connection *connection, __u32 now, __u64 now_ns)
 {
-	__u64 now_ns = bpf_ktime_get_boot_ns();
+	__u64 changed_ns = connection->changed_ns;
+
+	return connection->in_state_ns[state] + (state == now && now_ns > changed_ns ? now_ns - changed_ns : 0);
+}
+
+static __always_inline void emit_connection(struct sock *sk, struct tcp_sock *tcp, struct net_connection *connection,
+					    const __u64 *more, __u32 state, bool is_last, __u64 now_ns)
+{
 	struct connection_event *event =
 		scope_reserve_owned(&connection->owner, stream_connection, now_ns, sizeof(*event));
 
@@ -29,6 +36,12 @@ static __always_inline void emit_connection(struct sock *sk, struct tcp_sock *tc
 	event->connection = bpf_get_socket_cookie(sk);
 	event->lifetime_ns = now_ns - connection->began_ns;
 	event->connect_ns = connection->connect_ns;
+	event->established_ns = time_in(TCP_ESTABLISHED, connection, state, now_ns);
+	event->fin_wait1_ns = time_in(TCP_FIN_WAIT1, connection, state, now_ns);
+	event->fin_wait2_ns = time_in(TCP_FIN_WAIT2, connection, state, now_ns);
+	event->closing_ns = time_in(TCP_CLOSING, connection, state, now_ns);
+	event->close_wait_ns = time_in(TCP_CLOSE_WAIT, connection, state, now_ns);
+	event->last_ack_ns = time_in(TCP_LAST_ACK, connection, state, now_ns);
 	event->sent_bytes = more[COUNTER_SENT_BYTES];
 	event->received_bytes = more[COUNTER_RECEIVED_BYTES];
 	event->retransmitted_bytes = more[COUNTER_RETRANSMITTED_BYTES];
@@ -42,6 +55,7 @@ static __always_inline void emit_connection(struct sock *sk, struct tcp_sock *tc
 	event->timeout_retransmits = more[COUNTER_CAUSES + CAUSE_TIMEOUT];
 	event->fast_retransmits = more[COUNTER_CAUSES + CAUSE_FAST];
 	event->probe_retransmits = more[COUNTER_CAUSES + CAUSE_PROBE];
+	event->unseen_retransmits = more[COUNTER_CAUSES + CAUSE_UNSEEN];
 	event->zero_windows = more[COUNTER_ZERO_WINDOWS];
 	event->reorderings = more[COUNTER_REORDERINGS];
 	event->out_of_order = more[COUNTER_OUT_OF_ORDER];
@@ -53,7 +67,7 @@ static __always_inline void emit_connection(struct sock *sk, struct tcp_sock *tc
 	event->existed = connection->existed;
 	event->is_first = !connection->rows;
 	event->is_last = is_last;
-	event->pad[0] = 0;
+	__builtin_memset(event->pad, 0, sizeof(event->pad));
 	scope_submit(event, stream_connection, sizeof(*event));
 }
 
@@ -109,21 +123,25 @@ static __always_inline void summarize_connection(struct sock *sk, struct tcp_soc
 	scope_histogram_add(&value->rtt, rtt_ns);
 }
 
-static __always_inline void report(struct sock *sk, struct net_connection *connection, __u32 state, bool is_last)
+/* `now_ns` is the time of the row: each look at the clock costs as much as a program. */
+static __always_inline void report(struct sock *sk, struct net_connection *connection, __u32 state, bool is_last,
+				   __u64 now_ns)
 {
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	__u64 now[COUNTERS], more[COUNTERS];
 
 	if (!tcp || !scope_owner_passes(&connection->owner))
 		return;
+	if (is_last)
+		count_retransmits(connection, tcp, CAUSE_UNSEEN, 0);
 	read_counters(now, sk, tcp, connection);
 	claim_all(connection, now, more);
 	if (scope_summarize)
 		summarize_connection(sk, tcp, connection, more, is_last);
 	else
-		emit_connection(sk, tcp, connection, more, state, is_last);
+		emit_connection(sk, tcp, connection, more, state, is_last, now_ns);
 	connection->rows = 1;
-	connection->told_ns = bpf_ktime_get_boot_ns();
+	connection->told_ns = now_ns;
 }
 
 #endif

@@ -3,7 +3,8 @@
 #ifndef SCOPE_NET_SOCKET_BPF_H
 #define SCOPE_NET_SOCKET_BPF_H
 
-#define NET_USERS 8 /* processes that are told apart */
+#define NET_USERS 8   /* processes that are told apart */
+#define NET_STATES 16 /* room for the kernel's TCP_MAX_STATES */
 
 /* Why a segment was sent again. */
 enum net_cause {
@@ -11,6 +12,7 @@ enum net_cause {
 	CAUSE_TIMEOUT,
 	CAUSE_FAST,
 	CAUSE_PROBE, /* of a tail loss */
+	CAUSE_UNSEEN,
 	CAUSES,
 };
 
@@ -33,10 +35,12 @@ struct net_connection {
 	struct scope_owner owner;
 	__u64 began_ns;
 	__u64 connect_ns;
-	__u64 told_ns;	      /* when the last row was emitted */
-	__u64 told[COUNTERS]; /* how much of each counter has been in rows */
+	__u64 changed_ns;	       /* when it got into its state */
+	__u64 in_state_ns[NET_STATES]; /* how long it was in each, without the one that it is in */
+	__u64 told_ns;		       /* when the last row was emitted */
+	__u64 told[COUNTERS];	       /* how much of each counter has been in rows */
 	__u32 causes[CAUSES];
-	__u32 retransmits; /* of all causes */
+	__u32 retransmits; /* how much of the kernel's counter has a cause */
 	__u32 zero_windows;
 	__u32 users;
 	__s32 user[NET_USERS];
@@ -126,6 +130,30 @@ static __always_inline void read_counters(__u64 *now, struct sock *sk, struct tc
 #pragma unroll
 	for (int i = 0; i < CAUSES; i++)
 		now[COUNTER_CAUSES + i] = connection->causes[i];
+}
+
+static __always_inline void leave_state(struct net_connection *connection, int state)
+{
+	__u64 now_ns = bpf_ktime_get_boot_ns();
+
+	connection->in_state_ns[state & (NET_STATES - 1)] += now_ns - connection->changed_ns;
+	connection->changed_ns = now_ns;
+}
+
+/*
+ * Notes why the kernel's counter has grown: as many segments as the program has seen have this cause. It has not seen
+ * those that could not be sent (before Linux 6.15), nor those of an interrupt that no program may run in.
+ */
+static __always_inline void count_retransmits(struct net_connection *connection, struct tcp_sock *tcp,
+					      enum net_cause cause, __u32 seen)
+{
+	__u32 more = tcp->total_retrans - connection->retransmits;
+
+	if (seen > more)
+		seen = more;
+	connection->causes[cause] += seen;
+	connection->causes[CAUSE_UNSEEN] += more - seen;
+	connection->retransmits = tcp->total_retrans;
 }
 
 /* One try of claim(). False: another CPU has told some of it meanwhile. */

@@ -15,7 +15,7 @@
 /* The running process's file; NULL: there is no such descriptor. */
 static __always_inline struct file *running_file(struct task_struct *task, __s32 fd)
 {
-	struct fdtable *table = task->files->fdt;
+	struct fdtable *table = untrusted(task)->files->fdt;
 	struct file *file = NULL;
 
 	if ((__u32)fd >= table->max_fds)

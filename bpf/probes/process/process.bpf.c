@@ -61,7 +61,7 @@ static __always_inline __u32 begin_exec(struct exec_record *record, struct task_
 	event->cwd.offset = 0;
 	event->cwd.length = end;
 	event->cwd_truncated = cut;
-	event->ppid = task->real_parent->tgid;
+	event->ppid = untrusted(task)->real_parent->tgid;
 	event->args_truncated = event->args_read = event->filename_read = 0;
 	event->pad[0] = event->pad[1] = event->pad[2] = event->pad[3] = 0;
 	return end;
@@ -95,7 +95,7 @@ int BPF_PROG(exec_done, struct task_struct *task, pid_t old_pid, struct linux_bi
 {
 	__u32 zero = 0, at, length;
 	struct exec_record *record = bpf_map_lookup_elem(&exec_records, &zero);
-	unsigned long start = task->mm->arg_start, end = task->mm->arg_end;
+	unsigned long start = untrusted(task)->mm->arg_start, end = untrusted(task)->mm->arg_end;
 
 	if (!record || !scope_passes(task))
 		return 0;
@@ -120,7 +120,7 @@ int BPF_PROG(exec_done, struct task_struct *task, pid_t old_pid, struct linux_bi
 /* Is this a command that its parent, the tracer, has held? The tracer and its other children are excluded. */
 static __always_inline bool is_held(struct task_struct *task)
 {
-	__s32 parent = task->real_parent->tgid;
+	__s32 parent = untrusted(task)->real_parent->tgid;
 	__u32 *mark = bpf_map_lookup_elem(&scope_pids, &parent);
 
 	return task->flags & PF_FORKNOEXEC && mark && *mark == SCOPE_EXCLUDED;
@@ -143,17 +143,23 @@ static __always_inline int exec_enter(const char *filename, const char *const *a
 	return 0;
 }
 
-/* Reads the arguments of a failed exec through pointers in user memory. Returns their end. */
-static __always_inline __u32 read_args_singly(struct exec_record *record, __u32 at, const char *const *argv)
+/*
+ * Reads the arguments of a failed exec through pointers in user memory. Returns their end. A global function: the
+ * verifier then follows its loop once, not once for each way that leads to it.
+ */
+__noinline __u32 read_args_singly(__u32 at, __u64 argv)
 {
-	__u32 first = at;
+	__u32 first = at, zero = 0;
+	struct exec_record *record = bpf_map_lookup_elem(&exec_records, &zero);
 	int i;
 
+	if (!record)
+		return at;
 	for (i = 0; i < ARGS_SINGLY; i++) {
 		const char *arg = NULL;
 		long length;
 
-		if (bpf_probe_read_user(&arg, sizeof(arg), argv + i)) {
+		if (bpf_probe_read_user(&arg, sizeof(arg), (const char *const *)argv + i)) {
 			record->event.args_read = i > 0;
 			break;
 		}
@@ -196,7 +202,7 @@ static __always_inline int exec_exit(long ret)
 		return 0;
 	record->event.ret = ret;
 	record->event.args.offset = at;
-	emit_exec(record, task, read_args_singly(record, at, call->argv));
+	emit_exec(record, task, read_args_singly(at, (__u64)call->argv));
 	return 0;
 }
 
@@ -286,7 +292,7 @@ static __always_inline __u64 share(__u64 total, __u64 numerator, __u64 denominat
  */
 static __always_inline void fill_cpu_time(struct exit_event *event, struct task_struct *task)
 {
-	struct signal_struct *signal = task->signal;
+	struct signal_struct *signal = untrusted(task)->signal;
 	__u64 user = signal->utime, system = signal->stime, total = signal->sum_sched_runtime;
 	struct list_head *head = &signal->thread_head, *at = signal->thread_head.next;
 	int i;
@@ -305,7 +311,7 @@ static __always_inline void fill_cpu_time(struct exit_event *event, struct task_
 
 static __always_inline void fill_usage(struct exit_event *event, struct task_struct *task)
 {
-	struct signal_struct *signal = task->signal;
+	struct signal_struct *signal = untrusted(task)->signal;
 
 	fill_cpu_time(event, task);
 	event->peak_rss_bytes = signal->maxrss * page_size;
@@ -332,6 +338,7 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(exit_done, struct task_struct *task)
 {
 	__u64 now_ns = bpf_ktime_get_boot_ns();
+	struct signal_struct *signal = untrusted(task)->signal;
 	struct exec_thread *leader;
 	struct exit_event *event;
 	__u32 code;
@@ -341,10 +348,10 @@ int BPF_PROG(exit_done, struct task_struct *task)
 	event = scope_reserve(task->group_leader, stream_exit, now_ns, sizeof(*event)); /* comm is the process's name */
 	if (!event)
 		return 0;
-	code = task->signal->flags & SIGNAL_GROUP_EXIT ? task->signal->group_exit_code : task->exit_code;
+	code = signal->flags & SIGNAL_GROUP_EXIT ? signal->group_exit_code : task->exit_code;
 	leader = bpf_task_storage_get(&threads, task->group_leader, 0, 0);
 	event->lifetime_ns = now_ns - (leader && leader->released_ns ? leader->released_ns : task_start_ns(task));
-	event->ppid = task->real_parent->tgid;
+	event->ppid = untrusted(task)->real_parent->tgid;
 	event->exit_code = code >> 8 & 0xff;
 	event->signal = code & 0x7f;
 	event->core_dumped = code >> 7 & 1;

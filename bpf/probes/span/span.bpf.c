@@ -29,7 +29,6 @@ const volatile __u64 min_ns;	 /* events: record only calls that last as long */
 
 struct span_frame {
 	struct scope_call call;
-	struct where_mark begun; /* with keep_where */
 	__u64 address;
 	__u64 stack_id;
 	__u64 value[SPAN_VALUES];
@@ -42,9 +41,7 @@ struct span_frame {
 struct span_thread {
 	struct scope_thread thread;
 	struct scope_calls calls;
-	struct stack_memory stacks;
 	struct span_frame frames[SPAN_DEPTH];
-	char texts[SPAN_TEXTS][SPAN_TEXT];
 	struct { /* an event being composed */
 		struct span_event event;
 		char text[SPAN_TEXT];
@@ -57,6 +54,21 @@ struct span_thread {
 
 SCOPE_THREADS(struct span_thread);
 SCOPE_CALLS(struct span_thread, struct span_frame);
+SCOPE_THREAD_STATE(span_stacks, struct stack_memory);
+
+/* The texts of the outermost calls, read at their entry. */
+struct span_texts {
+	char text[SPAN_TEXTS][SPAN_TEXT];
+};
+
+SCOPE_THREAD_STATE(span_texts, struct span_texts);
+
+/* Where the thread's time had gone when each call began; with keep_where. */
+struct span_marks {
+	struct where_mark begun[SPAN_DEPTH];
+};
+
+SCOPE_THREAD_STATE(span_marks, struct span_marks);
 
 static __always_inline __u16 counting_stream(void)
 {
@@ -124,7 +136,7 @@ static __always_inline __u64 frame_pointer(struct pt_regs *ctx)
 }
 
 static __always_inline void count(struct span_thread *thread, struct span_frame *frame, __u32 place, bool timed,
-				  __u64 duration_ns)
+				  bool explained, __u64 duration_ns)
 {
 	struct span_summary_key key = {.address = frame->address, .place = place};
 	struct span_summary_value *value;
@@ -139,7 +151,7 @@ static __always_inline void count(struct span_thread *thread, struct span_frame 
 	__sync_fetch_and_add(&value->timed, 1);
 	__sync_fetch_and_add(&value->total_ns, duration_ns);
 	scope_histogram_add(&value->latency, duration_ns);
-	if (!keep_where)
+	if (!explained)
 		return;
 	if (thread->where.unknown_ns)
 		scope_count_incomplete(stream_span_summary);
@@ -154,7 +166,7 @@ static __always_inline void count(struct span_thread *thread, struct span_frame 
 
 /* Emits a call. Its text, if it has one, is in `made.text` already. */
 static __always_inline void emit(struct task_struct *task, struct span_thread *thread, struct span_frame *frame,
-				 __u32 place, __u32 depth, enum span_ended ended, __u64 duration_ns)
+				 __u32 place, __u32 depth, enum span_ended ended, bool explained, __u64 duration_ns)
 {
 	struct span_event *event = &thread->made.event;
 	__u32 length = frame->text;
@@ -170,7 +182,7 @@ static __always_inline void emit(struct task_struct *task, struct span_thread *t
 	event->value3 = frame->value[3];
 	event->value4 = frame->value[4];
 	event->value5 = frame->value[5];
-	event->has_where = keep_where && ended < SPAN_NOT_RECORDED;
+	event->has_where = explained;
 	event->where = thread->where;
 	event->text.offset = 0;
 	event->text.length = length ? length - 1 : 0;
@@ -185,13 +197,37 @@ static __always_inline void emit(struct task_struct *task, struct span_thread *t
 	scope_output(&event->header, task, stream_span, frame->call.entered_ns, sizeof(*event) + length);
 }
 
-/* The time now. With keep_where, also where the thread's time has gone until now. */
+/* The mark of the call with `depth` calls around it; NULL: without keep_where, or it cannot be kept. */
+static __always_inline struct where_mark *begun_of(struct task_struct *task, __u32 depth, __u64 flags)
+{
+	struct span_marks *marks = keep_where ? bpf_task_storage_get(&span_marks, task, 0, flags) : NULL;
+
+	barrier_var(depth);
+	return marks ? &marks->begun[depth & (SPAN_DEPTH - 1)] : NULL;
+}
+
+/* The time now. With a mark, also where the thread's time has gone until now. */
 static __always_inline __u64 mark_now(struct where_mark *mark)
 {
-	if (!keep_where)
+	if (!keep_where || !mark)
 		return bpf_ktime_get_boot_ns();
 	where_mark(mark);
 	return mark->at_ns;
+}
+
+/* Finds where the time of a call has gone that was left just now. Returns whether it is known. */
+static __always_inline bool explain(struct task_struct *task, struct span_thread *thread, struct span_frame *frame)
+{
+	struct where_mark *begun = begun_of(task, thread->calls.depth, 0);
+
+	if (!keep_where)
+		return false;
+	if (!begun || begun->at_ns != frame->call.entered_ns) { /* there was no memory at its entry */
+		scope_count_incomplete(counting_stream());
+		return false;
+	}
+	where_between(begun, &thread->ended, &thread->where);
+	return true;
 }
 
 /* Counts or emits a call that ended at `now_ns`. Its text, if it has one, is in `made.text` already. */
@@ -199,27 +235,58 @@ static __always_inline void finish(struct task_struct *task, struct span_thread 
 				   enum span_ended ended, __u64 now_ns)
 {
 	__u64 duration_ns = now_ns - frame->call.entered_ns;
+	bool explained = explain(task, thread, frame);
 
-	if (keep_where)
-		where_between(&frame->begun, &thread->ended, &thread->where);
 	if (scope_summarize)
-		count(thread, frame, frame->call.place, ended == SPAN_RETURNED, duration_ns);
+		count(thread, frame, frame->call.place, ended == SPAN_RETURNED, explained, duration_ns);
 	else if (duration_ns >= min_ns)
-		emit(task, thread, frame, frame->call.place, thread->calls.depth, ended, duration_ns);
+		emit(task, thread, frame, frame->call.place, thread->calls.depth, ended, explained, duration_ns);
+}
+
+/* Where a call with `depth` calls around it keeps the text of an argument; NULL: it has none, or no room. */
+static __always_inline char *room_for_text(struct task_struct *task, const struct span_place *place, __u32 depth)
+{
+	struct span_texts *texts;
+
+	if (scope_summarize || place->text.source >= CALL_ARGUMENTS || depth >= SPAN_TEXTS)
+		return NULL;
+	texts = bpf_task_storage_get(&span_texts, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!texts) {
+		scope_count_incomplete(stream_span);
+		return NULL;
+	}
+	barrier_var(depth);
+	return texts->text[depth & (SPAN_TEXTS - 1)];
 }
 
 /* Gets the text of a call that was left just now, kept at its entry. */
-static __always_inline void take_text(struct span_thread *thread, struct span_frame *frame)
+static __always_inline void take_text(struct task_struct *task, struct span_thread *thread, struct span_frame *frame)
 {
+	struct span_texts *texts = frame->text ? bpf_task_storage_get(&span_texts, task, 0, 0) : NULL;
 	__u32 depth = thread->calls.depth;
 
-	if (frame->text && depth < SPAN_TEXTS)
-		__builtin_memcpy(thread->made.text, thread->texts[depth & (SPAN_TEXTS - 1)], SPAN_TEXT);
+	if (texts && depth < SPAN_TEXTS)
+		__builtin_memcpy(thread->made.text, texts->text[depth & (SPAN_TEXTS - 1)], SPAN_TEXT);
+}
+
+/* The number of the stack at a frame; 0: there is none. */
+static __always_inline __u64 stack_of(struct task_struct *task, const struct user_frame *frame, __u64 at)
+{
+	struct stack_memory *memory;
+
+	if (!keep_stacks)
+		return 0;
+	memory = bpf_task_storage_get(&span_stacks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!memory) {
+		scope_count_incomplete(stream_span);
+		return 0;
+	}
+	return keep_stack(task, frame, at, memory, stream_span);
 }
 
 /* Fills a new call, except its time. `text` has room for its text; NULL: it keeps none. */
-static __always_inline void begin(struct pt_regs *ctx, struct task_struct *task, struct span_thread *thread,
-				  struct span_frame *frame, const struct span_place *place, char *text)
+static __always_inline void begin(struct pt_regs *ctx, struct task_struct *task, struct span_frame *frame,
+				  const struct span_place *place, char *text)
 {
 	__u64 args[CALL_ARGUMENTS] = {};
 	struct user_frame entry;
@@ -234,8 +301,7 @@ static __always_inline void begin(struct pt_regs *ctx, struct task_struct *task,
 	keep_values(frame, place, args, 0);
 	if (text && place->text.source < CALL_ARGUMENTS)
 		frame->text = read_text(&place->text, args[place->text.source & (CALL_ARGUMENTS - 1)], text);
-	if (keep_stacks)
-		frame->stack_id = keep_stack(task, &entry, return_stack(ctx), &thread->stacks, stream_span);
+	frame->stack_id = stack_of(task, &entry, return_stack(ctx));
 }
 
 static __always_inline bool is_chosen(void)
@@ -262,8 +328,8 @@ int span_enter(struct pt_regs *ctx)
 	if (!frame)
 		return 0;
 	depth = thread->calls.depth - 1;
-	begin(ctx, task, thread, frame, place, depth < SPAN_TEXTS ? thread->texts[depth & (SPAN_TEXTS - 1)] : NULL);
-	frame->call.entered_ns = mark_now(&frame->begun);
+	begin(ctx, task, frame, place, room_for_text(task, place, depth));
+	frame->call.entered_ns = mark_now(begun_of(task, depth, BPF_LOCAL_STORAGE_GET_F_CREATE));
 	return 0;
 }
 
@@ -288,7 +354,7 @@ int span_return(struct pt_regs *ctx)
 		if (place->text.source == SPAN_RESULT)
 			frame->text = read_text(&place->text, PT_REGS_RC(ctx), thread->made.text);
 		else
-			take_text(thread, frame);
+			take_text(task, thread, frame);
 	}
 	finish(task, thread, frame, SPAN_RETURNED, now_ns);
 	return 0;
@@ -308,12 +374,12 @@ int span_call(struct pt_regs *ctx)
 	thread = calling_thread(task, number, counting_stream());
 	if (!thread || !is_chosen() || (min_ns && !scope_summarize))
 		return 0;
-	begin(ctx, task, thread, &thread->unreturning, place, thread->made.text);
+	begin(ctx, task, &thread->unreturning, place, thread->made.text);
 	thread->unreturning.call.entered_ns = bpf_ktime_get_boot_ns();
 	if (scope_summarize)
-		count(thread, &thread->unreturning, number, false, 0);
+		count(thread, &thread->unreturning, number, false, false, 0);
 	else
-		emit(task, thread, &thread->unreturning, number, thread->calls.depth, SPAN_NOT_RECORDED, 0);
+		emit(task, thread, &thread->unreturning, number, thread->calls.depth, SPAN_NOT_RECORDED, false, 0);
 	return 0;
 }
 
@@ -321,6 +387,7 @@ int span_call(struct pt_regs *ctx)
 static __always_inline void begin_moment(struct pt_regs *ctx, struct task_struct *task, struct span_thread *thread,
 					 const struct span_place *place, const struct usdt_site *site)
 {
+	struct user_frame here = {.outer = frame_pointer(ctx), .return_address = PT_REGS_IP(ctx) + 1};
 	struct span_frame *moment = &thread->unreturning;
 
 	moment->address = PT_REGS_IP(ctx);
@@ -334,11 +401,7 @@ static __always_inline void begin_moment(struct pt_regs *ctx, struct task_struct
 			moment->kept |= 1 << i;
 	if (read_of_site(ctx, site, &place->text, &thread->pointed))
 		moment->text = read_string(thread->pointed, thread->made.text);
-	if (keep_stacks) {
-		struct user_frame here = {.outer = frame_pointer(ctx), .return_address = PT_REGS_IP(ctx) + 1};
-
-		moment->stack_id = keep_stack(task, &here, PT_REGS_SP(ctx), &thread->stacks, stream_span);
-	}
+	moment->stack_id = stack_of(task, &here, PT_REGS_SP(ctx));
 }
 
 /* At a site of a USDT probe: one moment, in the middle of a function. */
@@ -360,15 +423,15 @@ int span_moment(struct pt_regs *ctx)
 	thread->unreturning.call.entered_ns = bpf_ktime_get_boot_ns();
 	begin_moment(ctx, task, thread, place, site);
 	if (scope_summarize)
-		count(thread, &thread->unreturning, number, false, 0);
+		count(thread, &thread->unreturning, number, false, false, 0);
 	else
-		emit(task, thread, &thread->unreturning, number, thread->calls.depth, SPAN_MOMENT, 0);
+		emit(task, thread, &thread->unreturning, number, thread->calls.depth, SPAN_MOMENT, false, 0);
 	return 0;
 }
 
 static __always_inline void abandon(struct task_struct *task, struct span_thread *thread, struct span_frame *frame)
 {
-	take_text(thread, frame);
+	take_text(task, thread, frame);
 	finish(task, thread, frame, SPAN_THREAD_ENDED, mark_now(&thread->ended));
 }
 

@@ -167,11 +167,11 @@ static __always_inline bool read_path(struct path *path, __s32 fd)
 	struct fdtable *table;
 
 	if (fd == AT_FDCWD) {
-		path->dentry = task->fs->pwd.dentry;
-		path->mnt = task->fs->pwd.mnt;
+		path->dentry = untrusted(task)->fs->pwd.dentry;
+		path->mnt = untrusted(task)->fs->pwd.mnt;
 		return true;
 	}
-	table = task->files->fdt;
+	table = untrusted(task)->files->fdt;
 	if ((__u32)fd >= table->max_fds)
 		return false;
 	files = table->fd;

@@ -82,12 +82,7 @@ struct reading {
 	__u32 ready;	/* the call that it is about is under way */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct reading);
-} reading_threads SEC(".maps");
+SCOPE_THREAD_STATE(reading_threads, struct reading);
 
 /* Where the bytes of a piece go, PATH_BYTES + NAME_BYTES at most; NULL: no room. */
 static __always_inline void *begin_piece(struct reading *reading, __u32 slot, enum syscall_text text)

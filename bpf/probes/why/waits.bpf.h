@@ -89,12 +89,7 @@ static __always_inline void find_wait(struct task_struct *task, __u32 state, boo
 }
 
 /* Memory to walk a thread's stack. Separate from `threads`, because it is larger and rarely needed. */
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct stack_memory);
-} why_stacks SEC(".maps");
+SCOPE_THREAD_STATE(why_stacks, struct stack_memory);
 
 /* The user stack of a thread that leaves its CPU; 0: not kept. */
 static __always_inline __u64 find_stack(struct task_struct *task)

@@ -242,7 +242,7 @@ static __always_inline int woken(struct task_struct *task)
 {
 	struct why_thread *thread = watched(task);
 
-	if (!thread || task->on_cpu)
+	if (!thread || is_on_cpu(task))
 		return 0; /* it was about to block, but still runs */
 	if (was_on_cpu(thread->open))
 		find_wait(task, 0, thread->fault_since_ns, &thread->told.wait);
@@ -270,7 +270,7 @@ static __always_inline void find_part(struct task_struct *task, struct why_threa
 	__u64 now_ns = bpf_ktime_get_boot_ns() & TIME, part = WHY_BLOCKED;
 	__u32 state = task_state(task);
 
-	if (task->on_cpu)
+	if (is_on_cpu(task))
 		part = WHY_ON_CPU;
 	else if (!state || state & TASK_WAKING)
 		part = WHY_RUN_QUEUE;
@@ -310,7 +310,7 @@ int why_settle(struct bpf_iter__task *ctx)
 	}
 	span = *span_of(thread, stretch.word);
 	stretch.until_ns = bpf_ktime_get_boot_ns() & TIME;
-	runs = task->on_cpu;
+	runs = is_on_cpu(task);
 	next = stretch.until_ns | (runs && !was_on_cpu(stretch.word) ? WHY_ON_CPU : stretch.word & ~TIME);
 	if (__sync_val_compare_and_swap(&thread->open, stretch.word, next) != stretch.word)
 		return 0;

@@ -60,6 +60,11 @@ class CgroupWatch:
                 self._keep(id_, found)
             return found
 
+    def is_young(self, id_: int) -> bool:
+        """Whether the cgroup was made a short time ago, and what runs in it is not known yet."""
+        with self._lock:
+            return bool(self._running and self._running.is_young(id_))
+
     def _walk(self) -> None:
         root = cgroup_root()
         for folder, _, _ in os.walk(root) if root else ():
@@ -120,6 +125,9 @@ class _Running:
         """The path of a cgroup that was made while this runs."""
         found = self._paths.get(id_.to_bytes(8, sys.byteorder))
         return found.partition(b"\0")[0].decode(errors="backslashreplace") if found else ""
+
+    def is_young(self, id_: int) -> bool:
+        return self._kept_young.get(id_.to_bytes(8, sys.byteorder)) is not None
 
     def _run(self, ring_fd: int) -> None:
         waiting = select.poll()

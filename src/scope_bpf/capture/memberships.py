@@ -1,6 +1,7 @@
 """What the processes of rows belong to, each looked up once: containers, pods and systemd units."""
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Collection
 from functools import cache
@@ -39,9 +40,13 @@ class Memberships:
         self._texts: OrderedDict[tuple[int, int, int], str] = OrderedDict()  # of /proc/PID/cgroup
         self._inside: OrderedDict[tuple[int, int], str] = OrderedDict()  # the same, of processes in containers
 
-    def of(self, pid: int, start_ns: int, cgroup_id: int) -> Membership:
-        """What a process belongs to while it is in a cgroup; it may have ended."""
-        text = self._text(pid, start_ns, cgroup_id)
+    def of(self, pid: int, start_ns: int, cgroup_id: int, at_least: float = 0.0) -> Membership:
+        """What a process belongs to while it is in a cgroup; it may have ended.
+
+        Args:
+            at_least: a time of `time.monotonic`: what is known of a container that was being made then is asked anew.
+        """
+        text = self._text(pid, start_ns, cgroup_id, at_least)
         return self._containers.of(text) if text else _NOTHING
 
     def last(self, pid: int, start_ns: int, cgroup_id: int) -> Membership:
@@ -61,16 +66,17 @@ class Memberships:
             before = None if lives or found.container_id else self._inside.get((pid, start_ns))
         return self._containers.of(before) if before else found
 
-    def _text(self, pid: int, start_ns: int, cgroup_id: int) -> str:
+    def _text(self, pid: int, start_ns: int, cgroup_id: int, at_least: float = 0.0) -> str:
         key = pid, start_ns, cgroup_id
         with self._lock:
             text = self._texts.get(key)
         if text is None:
             text, path = self._read(pid, start_ns) or "", self.watch.path(cgroup_id)
-            alone = f"0::{path}\n"
-            if path and (unified(text) != path or self._containers.of(alone).is_whole):
+            alone, young = f"0::{path}\n", self.watch.is_young(cgroup_id)
+            is_whole = bool(path) and self._containers.of(alone, at_least if young else 0.0).is_whole
+            if path and (unified(text) != path or is_whole):
                 text = alone  # it has ended, or has moved since; or the watch has found its container already
-            if text:
+            if text and (is_whole or not young):  # a later row may be of when the engine knows the container
                 with self._lock:
                     self._texts[key] = text
                     if len(self._texts) > _MOST_KNOWN:
@@ -104,7 +110,8 @@ class Memberships:
         packed = pa.Array.from_buffers(pa.binary(keys.itemsize * keys.shape[1]), len(keys), [None, pa.py_buffer(keys)])
         encoded = packed.dictionary_encode()
         distinct = np.frombuffer(b"".join(encoded.dictionary.to_pylist()), np.uint64).reshape(-1, keys.shape[1])
-        found = [self.of(*key) if key[0] else _NOTHING for key in distinct.tolist()]
+        now = time.monotonic()  # all rows are older, and an engine knows a container before its program begins
+        found = [self.of(pid, start, id_, now) if pid else _NOTHING for pid, start, id_ in distinct.tolist()]
         for name in wanted:
             texts = pa.array([one.shown(name) for one in found], pa.string()).dictionary_encode()
             column = pa.DictionaryArray.from_arrays(texts.indices.take(encoded.indices), texts.dictionary)

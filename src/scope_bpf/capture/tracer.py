@@ -1,6 +1,8 @@
 """A running probe: its programs in the kernel, and the parts that produce its rows."""
 
+import errno
 import math
+import os
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -10,6 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from scope_bpf.binding.features import lacking
 from scope_bpf.binding.statistics import Cost
 from scope_bpf.capture.account import Account, PlaceAccount
 from scope_bpf.capture.batch import Batch, RawBatch
@@ -27,9 +30,11 @@ from scope_bpf.capture.uprobe import require_together
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import KernelError, MissingCapability, NotSupported, ScopeBpfError, VerifierError
-from scope_bpf.host import require_bpf, require_host_pids
+from scope_bpf.host import NO_DESCRIPTORS, require_bpf, require_host_pids
 from scope_catalogue.errors import InvalidOption
 from scope_catalogue.stream import Mode
+
+_TELLS_NOTHING = NO_DESCRIPTORS | {errno.ENOMEM, errno.EPERM}  # of the kernel's age: any program would fail so
 
 
 class Tracer:
@@ -108,7 +113,10 @@ class Tracer:
                 self._start(alternative)
             except (KernelError, MissingCapability) as error:
                 self._free()
-                if isinstance(error, VerifierError | MissingCapability) and alternative is self.probe.alternatives[-1]:
+                is_last = alternative is self.probe.alternatives[-1]
+                if is_last and isinstance(error, KernelError) and error.errno not in _TELLS_NOTHING:
+                    self._require_features()
+                if is_last and isinstance(error, VerifierError | MissingCapability):
                     raise
                 self.refused.append(f"{alternative.name}: {error}")
             except ScopeBpfError:
@@ -118,6 +126,18 @@ class Tracer:
                 self.attach_point, self.unseen = alternative.name, alternative.unseen
                 return
         raise NotSupported(f"probe '{self.probe.name}' cannot run here: {'; '.join(self.refused)}")
+
+    def _require_features(self) -> None:
+        """Explains why no alternative works by what the kernel lacks: it says so in words of its own.
+
+        Raises:
+            NotSupported: it lacks features of BPF that probes use.
+        """
+        if missing := lacking():
+            raise NotSupported(
+                f"probe '{self.probe.name}' cannot run on Linux {os.uname().release}, whose BPF lacks "
+                f"{', '.join(missing)}; it takes a newer kernel"
+            )
 
     def _start_sampling(self) -> None:
         if self._target != Target():

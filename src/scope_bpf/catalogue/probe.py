@@ -133,7 +133,8 @@ class Probe:
         common: tuple[Option, ...] = (RING_BYTES,)
         if self.has_mode(Mode.SUMMARY):
             common = (SUMMARY_INTERVAL_MS, *common)
-        if self.has_mode(Mode.SUMMARY) and self.has_mode(Mode.EVENTS):
+        # States are in every mode.
+        if self.has_mode(Mode.EVENTS) and any(not one.internal for one in self.summaries):
             common = (MODE, *common)
         return (*common, *self.extra_options)
 

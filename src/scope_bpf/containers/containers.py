@@ -57,11 +57,13 @@ class _Answer:
 
     Attributes:
         since: when it was asked for the first time.
+        at: when it was asked for the last time.
         until: when it is asked for again.
     """
 
     membership: Membership
     since: float
+    at: float
     until: float
 
 
@@ -77,16 +79,22 @@ class Containers:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, _Answer] = OrderedDict()
 
-    def of(self, text: str) -> Membership:
-        """What a process belongs to; `text`: see `cgroups_of`."""
+    def of(self, text: str, at_least: float = 0.0) -> Membership:
+        """What a process belongs to.
+
+        Args:
+            text: see `cgroups_of`.
+            at_least: a time of `time.monotonic`: an answer that is not whole is not older.
+        """
         with self._lock:
             found = self._known.get(text)
-        if found and time.monotonic() < found.until:
+        if found and time.monotonic() < found.until and (found.membership.is_whole or found.at >= at_least):
             return found.membership
         return self.look(text)
 
     def look(self, text: str) -> Membership:
         """The same, but asks the engines whatever is known already."""
+        at = time.monotonic()
         made = self._made(text)  # without the lock: an engine may take its time
         now = time.monotonic()
         with self._lock:
@@ -95,7 +103,7 @@ class Containers:
                 made = found.membership  # its container has ended
             since = found.since if found else now
             pause = _RENAMED_S if made.is_whole else min(max(_AGAIN_S, now - since), _LATER_S)
-            self._known[text] = _Answer(made, since, now + pause)
+            self._known[text] = _Answer(made, since, at, now + pause)
             self._known.move_to_end(text)
             if len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)

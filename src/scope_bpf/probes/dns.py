@@ -59,7 +59,7 @@ PROBE = Probe(
             columns={
                 "name": Column("the name that was asked for"),
                 "looked_up": Column("the name that getaddrinfo() was called with; absent if it was not called"),
-                "type": Column("what was asked for: a, aaaa, ptr, ...; a number if the type has no name here"),
+                "qtype": Column("what was asked for: a, aaaa, ptr, ...; a number if the type has no name here"),
                 "code": Column(
                     "the answer's code: noerror, nxdomain, servfail, ...; timeout or unanswered without one"
                 ),
@@ -77,13 +77,13 @@ PROBE = Probe(
             shown=Shown(
                 tables=(
                     Table(
-                        ("comm", "server", "name", "type"),
+                        ("comm", "server", "name", "qtype"),
                         (Count(), Failed(), Sum("attempts"), Quantiles("duration_ns")),
                         title="queries by program and name",
                     ),
                 ),
-                line=("server", "type", "code", "answer", "duration_ns", "name"),
-                timeline=Timeline(slices=(Slices(named=("name", "type"), below="dns"),)),
+                line=("server", "qtype", "code", "answer", "duration_ns", "name"),
+                timeline=Timeline(slices=(Slices(named=("name", "qtype"), below="dns"),)),
             ),
             rollup=Rollup(measured="duration_ns"),
             hidden=("by_lookup",),

@@ -104,9 +104,8 @@ GUIDE = Guide(
         "(SQPOLL) are not counted. What programs submit to Linux AIO (`io_submit`) is not recorded on any kernel; "
         "notes tell how many operations there were.",
         "Of io_uring, `file_op` has statx, unlinkat, mkdirat, renameat, linkat, symlinkat, fsync, sync_file_range and "
-        "ftruncate; not fallocate and extended attributes. A splice from a registered file counts as a write only, and "
-        "as incomplete. A name longer than 1,024 bytes, or two longer than "
-        "2,048, are absent, and the row is counted as incomplete.",
+        "ftruncate; not fallocate and extended attributes. A name longer than 1,024 bytes, or two longer than 2,048, "
+        "are absent, and the row is counted as incomplete.",
         "The directories of a path have the names that they have when the call ends, also if a rename changed them.",
         "Reads and writes through mappings (`mmap`) are not calls: `scope trace why` shows their page faults.",
         "Files without a path, such as pipes and sockets, have counts but no path.",

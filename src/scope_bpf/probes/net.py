@@ -22,6 +22,17 @@ _ENDS = {
     "netns": Column("number of the network namespace, as in /proc/PID/ns/net", identity=True),
 }
 _DIRECTION = Column("outgoing, incoming, or unknown if the connection existed before the trace")
+_STATES = {
+    f"{state}_ns": Column(f"time in this state so far: {meaning}", "ns")
+    for state, meaning in (
+        ("established", "open at both ends"),
+        ("fin_wait1", "closed here first, not acknowledged yet"),
+        ("fin_wait2", "closed here, acknowledged; the peer has not closed yet"),
+        ("closing", "closed by both at the same time, not acknowledged yet"),
+        ("close_wait", "closed by the peer; the process has not closed yet"),
+        ("last_ack", "closed by the peer, then here; not acknowledged yet"),
+    )
+}
 
 GUIDE = Guide(
     examples=(
@@ -48,17 +59,22 @@ GUIDE = Guide(
         "A connect that fails before a packet is sent has a row, too, also by io_uring or MSG_FASTOPEN: for lack of a "
         "route or of a free port, or since something forbids it. Its `remote` is what the program asked for, its "
         "`local` 0.0.0.0 or :: unless one was chosen before, and `lifetime_ns` is the duration of the call.",
+        "A connection's state changes are its times in each state, which are sums from its begin: 0 if it was never in "
+        "the state. Before established it was in syn_sent or syn_recv, for `connect_ns`.",
         "Bytes are those of the program, without headers, retransmissions and FINs.",
         "`connection` is the socket's cookie, which `ss --extended` prints as `sk`.",
     ),
     limits=(
-        "Connects that fail before a packet is sent have no row, or one without an error, if io_uring made them with a "
-        "registered file (IOSQE_FIXED_FILE) or before Linux 6.0.",
+        "Connects that fail before a packet is sent have no row, or one without an error, if io_uring made them before "
+        "Linux 6.0.",
         "While the probe runs, every call of every process takes longer, connect or not, as with all probes of calls.",
         "A connection that a worker of io_uring made has the worker's name as `comm` until another thread sends or "
         "receives: `iou-wrk-` and the pid.",
         "Before Linux 6.3, a process that accepts a connection is unknown until it receives or closes.",
-        "Sockets in TIME_WAIT have no process any more: a connection ends when it gets there.",
+        "The cause of a retransmission is not seen if the packet could not be sent, before Linux 6.15, or if it was "
+        "due while a thread ran in which the kernel runs no BPF programs: some clouds have such threads of their own.",
+        "Sockets in TIME_WAIT have no process any more: a connection ends when it gets there. One that the process has "
+        "closed gets there from fin_wait1, without any time in fin_wait2.",
         "Of connections that existed before the trace, only what happens in the trace is counted.",
     ),
 )
@@ -120,6 +136,7 @@ PROBE = Probe(
                     "outgoing: from the SYN to its answer; incoming: from the SYN-ACK to its answer; absent if unknown",
                     "ns",
                 ),
+                **_STATES,
                 "sent_bytes": Column("bytes that the process sent, once each", "bytes"),
                 "received_bytes": Column("bytes received for the process, once each", "bytes"),
                 "retransmitted_bytes": Column("bytes sent again", "bytes"),
@@ -127,11 +144,12 @@ PROBE = Probe(
                 "received_segments": Column("segments received"),
                 "srtt_ns": Column("smoothed round trip at the time of the row; absent if not measured", "ns"),
                 "min_rtt_ns": Column("least round trip of the last minutes; absent if not measured", "ns"),
-                "retransmits": Column("segments sent again: the sum of the four causes"),
+                "retransmits": Column("segments sent again: the sum of the five causes"),
                 "syn_retransmits": Column("SYNs or SYN-ACKs sent again"),
                 "timeout_retransmits": Column("segments sent again after a timeout"),
                 "fast_retransmits": Column("segments sent again since later ones were acknowledged"),
                 "probe_retransmits": Column("segments sent again as probes of a lost tail"),
+                "unseen_retransmits": Column("segments sent again for a cause that was not seen, see the limits"),
                 "zero_windows": Column("how often the peer closed its window: it was slower than this end"),
                 "reorderings": Column("times that acknowledgements showed segments to arrive out of order"),
                 "out_of_order": Column("packets that arrived out of order"),

@@ -67,7 +67,9 @@ class Outputs:
 
         if (self.flamegraph or self.folded) and not any(stream.shown.flame for stream in only):
             names = ", ".join(stream.name for stream in only)
-            raise UsageError(f"a flame graph is made of stacks, and {names} have none; `scope trace profile` has")
+            raise UsageError(
+                f"a flame graph is made of stacks, and there are none in {names}; `scope trace profile` has some"
+            )
 
     def _check_groups(self, schemas: Sequence[pa.Schema]) -> None:
         by, fields = self.tables.by, [field for schema in schemas for field in schema]

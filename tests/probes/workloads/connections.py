@@ -22,6 +22,8 @@ HOW, COUNT, HOST = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 FAMILY = socket.AF_INET6 if ":" in HOST else socket.AF_INET
 OWN = "/proc/self/ns/net"
 SERVERS = sys.argv[4] if len(sys.argv) > 4 else OWN
+OVER = {"06", "07", "0A"}  # in /proc/net/tcp: time_wait, close, listen
+TALKERS = 4 + COUNT // 1000
 RESET = struct.pack("ii", 1, 0)
 
 
@@ -84,6 +86,8 @@ def talk() -> dict[str, Any]:
             client.shutdown(socket.SHUT_WR)
             assert read_to_end(client) == sizes(n)[1]
     os.waitpid(child, 0)
+    for namespace in (OWN, SERVERS):
+        wait_for_ends(namespace, server.getsockname()[1])
     return {
         "client": os.getpid(),
         "server": child,
@@ -94,11 +98,36 @@ def talk() -> dict[str, Any]:
     }
 
 
+def talks() -> dict[str, Any]:
+    """`talk`, shared by several processes: far connections mostly wait."""
+    command = [sys.executable, "-S", "-E", __file__, "talk", str(COUNT // TALKERS), *sys.argv[3:]]
+    talkers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(TALKERS)]
+    told = [json.loads(talker.communicate()[0]) for talker in talkers]
+    return {
+        "servers": [one["port"] for one in told],
+        "sizes": [sizes for one in told for sizes in one["sizes"]],
+        "snmp": [snmp(OWN), snmp(SERVERS)],
+    }
+
+
+def wait_for_ends(namespace: str, port: int) -> None:
+    """Until the kernel has ended all connections of a server here: it may send again after their programs."""
+    file, ends = Path("/proc/net", "tcp6" if FAMILY == socket.AF_INET6 else "tcp"), f":{port:04X}"
+    with inside(namespace):
+        while any(
+            state not in OVER and ends in (local[-5:], remote[-5:])
+            for _, local, remote, state, *_ in map(str.split, file.read_text().splitlines()[1:])
+        ):
+            time.sleep(0.05)
+
+
 def snmp(namespace: str) -> dict[str, int]:
     """The kernel's own counters of TCP, of a network namespace."""
     with inside(namespace):
-        lines = Path("/proc/net/snmp").read_text().splitlines()
-    names, values = [line.split()[1:] for line in lines if line[:4] == "Tcp:"]
+        lines = [line for file in ("snmp", "netstat") for line in Path("/proc/net", file).read_text().splitlines()]
+    names, values = [
+        [word for line in lines[first::2] if line.startswith("Tcp") for word in line.split()[1:]] for first in (0, 1)
+    ]
     return {name: int(value) for name, value in zip(names, values, strict=True)}
 
 
@@ -165,7 +194,7 @@ def shared() -> dict[str, Any]:
 
 
 def lives() -> dict[str, Any]:
-    """One connection that sends a little again and again, and what ss says about it at the end."""
+    """One connection that sends a little again and again, and what ss says about it then. The server closes late."""
     server = listening()
     client = socket.create_connection(server.getsockname()[:2])
     accepted, _ = server.accept()
@@ -175,8 +204,12 @@ def lives() -> dict[str, Any]:
         time.sleep(0.03)
     port = server.getsockname()[1]
     said = subprocess.run(["ss", "-tinOHe", f"dport = :{port}"], capture_output=True, text=True, check=True).stdout
-    client.close()
+    client.shutdown(socket.SHUT_WR)
+    read_to_end(accepted)
+    time.sleep(0.1)
     accepted.close()
+    read_to_end(client)
+    client.close()
     return {"port": port, "sent": sum(1009 + n for n in range(COUNT)), "ss": said}
 
 

@@ -32,6 +32,15 @@ static int by_ring(int fd, const struct sockaddr_in *to, int flags)
 	return run(1, 1);
 }
 
+// As the only registered file, in place of the descriptor.
+static int by_registered(int fd, const struct sockaddr_in *to, int flags)
+{
+	syscall(SYS_io_uring_register, ring, IORING_UNREGISTER_FILES, NULL, 0);
+	if (syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &fd, 1))
+		return -1;
+	return by_ring(0, to, flags | IOSQE_FIXED_FILE);
+}
+
 static int bound(const struct sockaddr_in *to)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
@@ -66,7 +75,7 @@ static int fast(int fd, const struct sockaddr_in *to, int call)
 int main(void)
 {
 	struct sockaddr_in any = address("127.0.0.1", 0), nowhere = address(NOWHERE, 1009),
-			   faster = address(NOWHERE, 1013);
+			   faster = address(NOWHERE, 1013), registered = address(NOWHERE, 1019);
 	struct sockaddr_in closed = any, server = any, taken = any;
 	int listener = bound(&any), unused = bound(&any), first = bound(&any);
 
@@ -85,6 +94,9 @@ int main(void)
 		by_ring(socket(AF_INET, SOCK_STREAM, 0), &server, enters(n));
 	for (int n = 0; n < 2; n++)
 		by_ring(bound(&taken), &server, enters(n));
+	for (int n = 0; n < 5; n++)
+		by_registered(socket(AF_INET, SOCK_STREAM, 0), &registered, enters(n));
+	by_ring(1, &nowhere, IOSQE_FIXED_FILE); // no file is registered there: that is no connect
 	for (int n = 0; n < 7; n++)
 		fast(socket(AF_INET, SOCK_STREAM, 0), &faster, 0);
 	for (int n = 0; n < 3; n++)

@@ -79,6 +79,14 @@ static void reads_and_writes(int directory)
 		entry(IORING_OP_READ, 0, bytes, 2)->flags = IOSQE_FIXED_FILE;
 		run(1, 1);
 	}
+	for (int n = 0; n < 3; n++) {
+		struct io_uring_sqe *splice = entry(IORING_OP_SPLICE, pipes[1], 0, 4);
+
+		splice->off = -1;
+		splice->splice_fd_in = n; // only the first is registered
+		splice->splice_flags = SPLICE_F_FD_IN_FIXED;
+		run(1, 1);
+	}
 }
 
 // An operation on names; `address` is the first one's, `second` that of the second one or of statx's buffer.

@@ -35,6 +35,7 @@ int bpf_map_update_batch(int fd, const void *keys, const void *values, uint32_t 
 int bpf_map_delete_elem(int fd, const void *key);
 int bpf_map_get_next_key(int fd, const void *key, void *next_key);
 int libbpf_num_possible_cpus(void);
+int libbpf_probe_bpf_helper(int program_type, int helper, const void *options);
 int bpf_obj_pin(int fd, const char *pathname);
 int bpf_obj_get(const char *pathname);
 int close(int fd);

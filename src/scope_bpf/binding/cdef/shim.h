@@ -56,6 +56,7 @@ int64_t scope_text_lists(const scope_rows *rows, size_t field, int32_t *list_end
 /* shim/uprobe.c */
 int scope_expect_uprobes(struct bpf_program *program);
 int scope_try_uprobes(const char *path, uint64_t offset);
+bool scope_has_atomics(void);
 int scope_attach_uprobes(const struct bpf_program *program, const char *path, const uint64_t *offsets,
 			 const uint64_t *cookies, const uint64_t *counters, uint32_t count, bool at_return);
 struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const char *path, uint64_t offset,

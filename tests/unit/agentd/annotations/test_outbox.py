@@ -1,7 +1,9 @@
 """Annotations that wait, in a file."""
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,13 @@ from scope_agentd.annotations import outbox as module
 from scope_agentd.annotations.outbox import Outbox
 from scope_agentd.errors import AnnotationRefused
 from scope_proto.scope.v1 import session_pb2
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Iterator[Outbox]:
+    """An empty one."""
+    with closing(Outbox(tmp_path / "annotations.sqlite")) as opened:
+        yield opened
 
 
 def said(number: int) -> session_pb2.Annotation:
@@ -21,19 +30,18 @@ def said(number: int) -> session_pb2.Annotation:
 def test_what_waits_survives_the_agent(tmp_path: Path) -> None:
     """After a kill, the next agent has what was not sent, in order; only its user may read the file."""
     file = tmp_path / "annotations.sqlite"
-    first = Outbox(file)
-    for number in range(1, 8):
-        first.put(said(number))
-    first.drop(first.oldest(3))
-    second = Outbox(file)  # the first one was not closed
-    assert (second.oldest(100), second.waiting) == ([said(number) for number in range(4, 8)], 4)
+    with closing(Outbox(file)) as first:
+        for number in range(1, 8):
+            first.put(said(number))
+        first.drop(first.oldest(3))
+        with closing(Outbox(file)) as second:  # the first one is not closed
+            assert (second.oldest(100), second.waiting) == ([said(number) for number in range(4, 8)], 4)
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_bounded(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """When too many wait, new ones are refused with the reason; those that wait stay."""
     monkeypatch.setattr(module, "MOST", 3)
-    outbox = Outbox(tmp_path / "annotations.sqlite")
     for number in range(1, 4):
         outbox.put(said(number))
     with pytest.raises(AnnotationRefused, match="3 annotations wait for the server"):
@@ -53,9 +61,8 @@ def test_a_damaged_file_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureF
     assert told.file == str(file)  # type: ignore[attr-defined]
 
 
-def test_a_full_disk_is_told_to_the_program(tmp_path: Path) -> None:
+def test_a_full_disk_is_told_to_the_program(outbox: Outbox) -> None:
     """What cannot be written is refused; later ones are taken when there is room again."""
-    outbox = Outbox(tmp_path / "annotations.sqlite")
     outbox.put(said(1))
     assert outbox._database
     (pages,) = outbox._database.execute("PRAGMA page_count").fetchone()

@@ -17,7 +17,7 @@ from scope_bpf.catalogue.stream import Stream
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.probes import probe_named, probes
 from scope_catalogue.errors import UnknownProbe
-from scope_catalogue.stream import COMMON, Column, fingerprint
+from scope_catalogue.stream import COMMON, Column, Mode, fingerprint
 from scope_views.chosen import Chosen
 from scope_views.flames.folded import Folded
 from scope_views.tables.tables import Tables
@@ -61,6 +61,13 @@ def test_a_probe_says_what_it_is(probe: Probe) -> None:
     assert all(option.meaning for option in probe.options)
     given = [option for option in probe.options if option.default != ()]  # no names: a default, but no valid input
     assert all(option.parse(option.default) == option.default for option in given)
+
+
+@every_probe
+def test_a_summary_can_be_chosen_of_events_that_have_one(probe: Probe) -> None:
+    """Not if there are only states beside the events, which are recorded in every mode."""
+    modes = {stream.mode for stream in probe.public_streams if not stream.is_gauge}
+    assert ("mode" in [option.name for option in probe.options]) == (modes == {Mode.EVENTS, Mode.SUMMARY})
 
 
 @every_stream
