@@ -20,7 +20,7 @@ from deploy.grafana.queries import (
     totals,
 )
 
-_SYNCHRONIZE = f"{CHOSEN} AND function ILIKE '%synchronize%'"
+_SYNCHRONIZE = "function ILIKE '%synchronize%'"
 _NANOSECONDS = {"duration_ns": "ns", "mean": "ns", "total": "ns", "longest": "ns"}
 
 DASHBOARD = Dashboard(
@@ -88,7 +88,7 @@ DASHBOARD = Dashboard(
                             " max(duration_ns) AS longest",
                             "hostname, comm, function",
                             "longest",
-                            _SYNCHRONIZE,
+                            f"{CHOSEN} AND {_SYNCHRONIZE}",
                         ),
                     ),
                     ABOUT_RECENT,

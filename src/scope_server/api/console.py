@@ -16,7 +16,7 @@ from aiohttp import web
 PATHS = r"/{path:(?!api(/|$)|metrics$).*}"
 _PAGE, _HASHED = "index.html", "assets/"
 _FOR_EVER, _NEVER = "public, max-age=31536000, immutable", "no-cache"
-_ABSENT = "this build has no console: `make console` builds it; the API is at /api/v1\n"
+_ABSENT = "this build has no console, which `make console` or `pip install .` builds; the API is at /api/v1\n"
 _SMALL = 1024  # bytes that are not worth compressing
 
 

@@ -29,8 +29,10 @@ STORED, LATER, REFUSED = session_pb2.VERDICT_STORED, session_pb2.VERDICT_LATER, 
 SYSCALLS = probe_named("syscalls")
 SCHEMA = SYSCALLS.schema(SYSCALLS.streams[0])
 FIRST_KTIME_NS = 10**9
-# The machine booted at the beginning of the previous hour, so events of its first hour are on one day.
-BOOT_TO_UTC_NS = (time.time_ns() // (3600 * 10**9) - 1) * 3600 * 10**9
+_NOW_NS, _HOUR_NS, _DAY_NS = time.time_ns(), 3600 * 10**9, 86_400 * 10**9
+# The machine booted at the beginning of the previous hour, so events of its first hour are on one day; but not
+# yesterday, which is packed soon after midnight.
+BOOT_TO_UTC_NS = max((_NOW_NS // _HOUR_NS - 1) * _HOUR_NS, _NOW_NS // _DAY_NS * _DAY_NS)
 
 
 def rows(count: int, first: int = 0, pid: int = 4711, **changed: Any) -> pa.RecordBatch:

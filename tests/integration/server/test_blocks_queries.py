@@ -9,13 +9,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
 from tests.integration.server.closed_days import DAY_NS, LONG_AGO, compacted, fresh, packed
 from tests.integration.server.records import FIRST_KTIME_NS, Line, Run, make_machine, rows
 from tests.integration.server.tables import TABLES, asked
 
 from scope_server.machine import Machine
 from scope_server.store.layout.blocks import compaction, packing
+from scope_server.store.layout.blocks.blocks import BLOCKS
 from scope_server.store.layout.blocks.compaction import Compaction
 from scope_server.store.reading import reader, window
 from scope_server.store.reading.database import Database
@@ -124,6 +127,12 @@ async def test_what_is_not_asked_for_is_not_unpacked(line: Line, monkeypatch: py
     opened = set(re.findall(r'array_append\([\w."]+\."?(\w+)"?,', said))
     assert opened >= {"time", "arg0", "process"}
     assert opened.isdisjoint({"ktime_ns", "batch", "ordinal", "tid", "nr", "arg1", "ret", "duration_ns"})
+    table = TABLES["syscall"]
+    two = BLOCKS.rows("syscall", table.records, [sql.SQL("r.ret < 0")], only=("comm", "tid"))
+    with psycopg.connect(line.conninfo) as connection:
+        ((found,),) = connection.execute(sql.SQL("EXPLAIN (VERBOSE, FORMAT JSON) {}").format(two)).fetchall()
+    widths = [len(node["Output"]) for node in _nodes(found[0]["Plan"]) if node["Node Type"] == "Nested Loop"]
+    assert set(widths) == {2}, "no value is copied for a column that is not selected"
 
 
 async def test_the_function_shows_what_the_view_does(line: Line) -> None:

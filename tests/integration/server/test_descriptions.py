@@ -213,7 +213,7 @@ async def test_rows_without_a_description_wait_in_the_quarantine(line: Line) -> 
     [
         ({"name": "machines"}, "the database has something of this name"),
         ({"name": "percentile"}, "the database has something of this name"),
-        ({"columns": _columns({**_TEXT, "name": "time"})}, "the name of column 'time' is used in every table"),
+        ({"columns": _columns({**_TEXT, "name": "time"})}, "the name of column 'time' is used for every stream"),
         ({"columns": _columns({**_TEXT, "type": "map<string, string>"})}, "cannot be stored"),
         ({"columns": _columns({**_TEXT, "type": "list<item: list<item: string>>"})}, "cannot be stored"),
         ({"rollup": {"by": ["nonsense"]}}, "its rollup needs 'nonsense'"),

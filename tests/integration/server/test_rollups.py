@@ -25,7 +25,7 @@ from scope_server.store.reading.selection import Selection
 from scope_server.store.rollups.merge import Merger
 from scope_server.store.schema.tables import Tables
 from scope_server.store.totals.cells import read_cells
-from scope_server.store.totals.of_rollups import SETTINGS, ranking
+from scope_server.store.totals.of_rollups import HASHED, SETTINGS, distribution, ranking
 from scope_server.store.totals.question import asked
 from scope_server.store.writing.connection import WriterConnection
 
@@ -55,6 +55,16 @@ SECONDS = """
 SELECT second, machine_id, sum(count)::bigint FROM scope.syscall_seconds('-infinity') GROUP BY 1, 2"""
 HOURS_OF_ROWS = "SELECT date_trunc('hour', time, 'UTC'), name, count(*) FROM scope.syscall GROUP BY 1, 2"
 HOURS = "SELECT hour, name, sum(count)::bigint FROM scope.syscall_hours('-infinity') GROUP BY 1, 2"
+OF_MINUTES = """
+SELECT comm, name, sum(count)::bigint, least(sum(sum), 9223372036854775807)::bigint, sum(failed)::bigint
+FROM scope.syscall_minutes({window}) WHERE {chosen} GROUP BY 1, 2"""
+OF_TOTALS = "SELECT comm, name, count, sum, failed FROM scope.syscall_totals({window}, {given})"
+OF_HISTOGRAM = """
+SELECT date_bin({step}, minute, 'epoch'), comm, name, at_least, sum(count)::bigint
+FROM scope.syscall_histogram({window}) WHERE {chosen} GROUP BY 1, 2, 3, 4"""
+OF_DISTRIBUTION = """
+SELECT time, comm, name, at_least, sum(count)::bigint
+FROM scope.syscall_distribution({window}, {given}) GROUP BY 1, 2, 3, 4"""
 PAIRS = [(OF_ROWS, ADDED_UP), (BUCKETS_OF_ROWS, BUCKETS), (SECONDS_OF_ROWS, SECONDS), (HOURS_OF_ROWS, HOURS)]
 
 
@@ -151,6 +161,42 @@ async def test_what_comes_late_twice_or_not_at_all(line: Line) -> None:
     assert same(line) == 101 + 2 * 211 + 2 * 101
 
 
+# Begin, in s after the first hour's, and length: whole hours, cut ones, within an hour, across two, nothing.
+WINDOWS = ((0, 7200), (3600, 3600), (1, 7199), (1830, 9000), (4500, 61), (7140, 120), (5399.5, 10801.25), (9000, 0))
+
+
+async def test_a_window_has_the_minutes_that_begin_in_it(line: Line) -> None:
+    """Totals of a window, wherever it begins and ends, equal those of the rows, merged or late."""
+    run = Run()
+    await line.send(run.batch(1, spread(2003, 300)))
+    merge(line)
+    await line.send(run.batch(2, spread(311, 299)))
+    for begin, length in WINDOWS:
+        since = _FIRST.replace(second=0) + timedelta(seconds=begin)
+        window = f"'{since}', '{since + timedelta(seconds=length)}'"
+        rows_of = f"(SELECT * FROM scope.syscall WHERE tstzrange({window}) @> date_trunc('minute', time)) AS r "
+        for of_rows, added_up in ((OF_ROWS, ADDED_UP), (BUCKETS_OF_ROWS, BUCKETS)):
+            wanted = line.query(of_rows.replace("scope.syscall ", rows_of))
+            assert sorted(map(str, line.query(added_up.replace("'-infinity'", window)))) == sorted(map(str, wanted))
+            assert (length > 0) == (wanted != [])
+        for machines in ("NULL", f"ARRAY['{line.machine.machine_id}']", "ARRAY['another']"):
+            for by_minute, shown, given in (
+                (OF_MINUTES, OF_TOTALS, ""),
+                *((OF_HISTOGRAM, OF_DISTRIBUTION, f"'{step}', ") for step in ("10 min", "90 min", "2 h")),
+            ):
+                chosen = f"{machines} IS NULL OR machine_id = ANY ({machines}::text[])"
+                wanted = line.query(by_minute.format(window=window, chosen=chosen, step=given.rstrip(", ")))
+                told = line.query(shown.format(window=window, given=given + machines))
+                assert sorted(map(str, told)) == sorted(map(str, wanted))
+                assert (length > 0 and "another" not in machines) == (wanted != [])
+
+
+async def test_totals_of_a_stream_without_keys(line: Line) -> None:
+    """They are no row if there is nothing, though there are no groups."""
+    table = next(one for one in Tables(streams().values()).values() if not one.rollup.by)
+    assert line.query(f"SELECT * FROM scope.{table.name}_totals('-infinity')") == []
+
+
 async def test_a_merge_that_is_cut_off_loses_and_doubles_nothing(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """A merge step is one transaction: interrupted in the middle, it changes nothing."""
     run = Run()
@@ -215,7 +261,9 @@ async def test_percentiles_in_sql(line: Line) -> None:
 
 
 async def test_all_is_added_up_once(line: Line) -> None:
-    """A ranking adds everything up once, not once per group, also while PostgreSQL has no statistics of the day."""
+    """A ranking adds everything up once, not once per group, also while PostgreSQL has no statistics of the day; nor
+    are the values of a heatmap copied or sorted before.
+    """
     run = Run()
     await line.send(run.batch(1, spread(101, 3)))
     table, until = Tables(streams().values())["syscall"], _FIRST + timedelta(minutes=2)
@@ -230,6 +278,11 @@ async def test_all_is_added_up_once(line: Line) -> None:
             loops = [node["Actual Loops"] for node in _nodes(plan[0]["Plan"]) if node["Node Type"] == "Aggregate"]
             assert len(loops) >= 3
             assert {*loops} == {1}, order
+        connection.execute(HASHED)
+        query = distribution(asked(rows_, cells=cells, by=(), every="1m", order="", top=1))
+        ((plan,),) = connection.execute(sql.SQL("EXPLAIN (FORMAT JSON) {}").format(query)).fetchall()
+        kinds = {node["Node Type"] for node in _nodes(plan[0]["Plan"])}
+        assert "ProjectSet" in kinds and not kinds & {"Sort", "Function Scan"}, "values are read one by one"
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

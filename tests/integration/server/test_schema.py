@@ -1,5 +1,7 @@
 """The database's schema: made from the catalogue, documented by comments, and robust against users' changes."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 import pyarrow as pa
 import pytest
@@ -111,6 +113,28 @@ async def test_a_view_built_on_a_streams_is_kept(database: str) -> None:
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM mine").fetchone() == (101,)
         assert connection.execute("SELECT count(added), count(*) FROM scope.syscall").fetchone() == (0, 101)
+
+
+def test_a_reader_and_a_new_column_wait_for_each_other(database: str) -> None:
+    """A column that is added while people read takes no lock that a reader needs who holds another one it needs."""
+    migrated(database)
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+    def read() -> None:
+        with psycopg.connect(database) as reader:
+            assert reader.execute("SELECT count(*) FROM scope.syscall").fetchone() == (0,)
+
+    with ThreadPoolExecutor() as pool, psycopg.connect(database) as first, psycopg.connect(database) as watch:
+        watch.autocommit = True
+        first.execute("LOCK TABLE fresh.syscall IN ACCESS EXCLUSIVE MODE")
+        others = []
+        for other in (lambda: migrated(database, with_column("added", pa.int64())), read):
+            others.append(pool.submit(other))
+            while watch.execute(waiting).fetchone() != (len(others),):
+                assert not others[-1].done()
+        first.commit()
+        for each in others:
+            each.result()
 
 
 async def test_an_older_server_goes_on_with_a_newer_catalogue(database: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,9 +16,13 @@ from scope_server.api.routing.route import PREFIX, Routes
 ROUTES = Routes()
 
 
+def _role(value: str) -> Role:
+    return Role(value)
+
+
 # A role in a body, whose values are not converted otherwise.
 RoleName = Annotated[
-    Role, BeforeValidator(Role), WithJsonSchema({"type": "string", "enum": [role.value for role in Role]})
+    Role, BeforeValidator(_role), WithJsonSchema({"type": "string", "enum": [role.value for role in Role]})
 ]
 
 

@@ -58,9 +58,11 @@ def stacks_of_threads(table: StreamTable) -> str | None:
 
 async def _any(connection: Connection, table: StreamTable, times: Spans) -> bool:
     column = stacks_of_threads(table)
-    if not times.of or column is None:
+    if not len(times.begin) or column is None:
         return False
     part = await part_of(connection, table, await conditions_of(connection, within(table, times)), _MOST_SAMPLES)
+    if not part.read:  # the times of many rows are a long query
+        return False
     stacked = sql.SQL("r.{} IS NOT NULL").format(sql.Identifier(column))
     every = table.layout.places(table.name, table.records, [*part.conditions.rows, stacked], part.conditions.blocks)
     found = await (await connection.execute(sql.SQL("SELECT FROM ({}) AS e LIMIT 1").format(every))).fetchall()

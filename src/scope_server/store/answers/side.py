@@ -37,9 +37,9 @@ async def conditions_of(connection: Connection, wanted: Selection) -> Conditions
         left_out = (await conditions_of(connection, wanted.besides)).rows
         found.rows.append(sql.SQL("({}) IS NOT TRUE").format(sql.SQL(" AND ").join([sql.SQL("true"), *left_out])))
     if isinstance(wanted, Within):
-        found.rows.append(wanted.spans.holding())
+        found.rows.append(wanted.spans.holding)
         of_processes = wanted.table.layout.holding("processes", wanted.spans.processes)
         found.blocks += [] if of_processes is None else [of_processes]
         if wanted.besides is not None:
-            found.rows.append(sql.SQL("NOT {}").format(wanted.besides.holding()))
+            found.rows.append(sql.SQL("NOT {}").format(wanted.besides.holding))
     return found

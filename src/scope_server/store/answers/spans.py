@@ -1,8 +1,8 @@
 """When rows of a stream last, by thread or by process, and the samples of another stream within these times."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,43 +20,46 @@ _LONGEST_US = 400 * 86_400_000_000
 # Times of two streams are told by clocks that were read apart. They only choose blocks: the boot clock decides.
 _DRIFT = timedelta(seconds=5)
 
-Times = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Spans:
-    """When rows lasted.
+    """When rows lasted: spans of threads, or of whole processes, without overlaps.
 
     Attributes:
-        of: process and thread (0: all of the process) -> begins and ends by the boot clock, in ns, shape (n, 2); in
-            order, both included, without overlaps.
+        process, tid: whose each span is; tid 0: of the whole process. Shape (spans,), in order.
+        begin, end: by the boot clock, in ns; both included.
         since: no span begins before.
         until: all have ended before.
     """
 
-    of: Mapping[tuple[int, int], Times]
+    process: Numbers
+    tid: Numbers
+    begin: Numbers
+    end: Numbers
     since: datetime
     until: datetime
     of_thread: bool
 
+    @cached_property
     def holding(self) -> sql.Composed:
         """The condition on rows, which are called `r`, that one of the spans holds the row's time."""
-        keys = list(self.of)
-        texts = ["{" + ",".join(f"[{begin},{end}]" for begin, end in its.tolist()) + "}" for its in self.of.values()]
+        # Ranges are made in the database, which reads numbers much faster than texts of ranges.
         return sql.SQL(
-            "EXISTS (SELECT FROM unnest({}, {}, {}::int8multirange[]) AS s (process, tid, times)"
+            "EXISTS (SELECT FROM (SELECT process, tid, range_agg(int8range(first, last, '[]')) AS times"
+            " FROM unnest({}, {}, {}, {}) AS s (process, tid, first, last) GROUP BY process, tid) AS s"
             " WHERE s.process = r.process{} AND s.times @> r.ktime_ns)"
         ).format(
-            array([process for process, _ in keys]),
-            array([tid for _, tid in keys]),
-            sql.Literal(texts),
+            *(array(numbers.tolist()) for numbers in (self.process, self.tid, self.begin, self.end)),
             sql.SQL(" AND s.tid = r.tid" if self.of_thread else ""),
         )
 
     @property
     def processes(self) -> list[int]:
         """The keys of their processes."""
-        return sorted({process for process, _ in self.of})
+        found: list[int] = np.unique(self.process).tolist()
+        return found
 
 
 def spans(rows: pa.Table, how: Lasting) -> Spans:
@@ -75,28 +78,28 @@ def spans(rows: pa.Table, how: Lasting) -> Spans:
     begin, end = (np.maximum(at - length, 0), at) if how.slices.ending else (at, np.minimum(at + length, _LAST_NS))
     process = rows["process"].to_numpy()
     tid = rows["tid"].to_numpy().astype(np.int64) if how.of_thread else np.zeros(len(rows), np.int64)
-    order = np.lexsort((begin, tid, process))
-    begin, end, process, tid = begin[order], end[order], process[order], tid[order]
-    edges = np.flatnonzero((np.diff(process) != 0) | (np.diff(tid) != 0)) + 1
-    parts = zip(
-        np.split(begin, edges), np.split(end, edges), np.split(process, edges), np.split(tid, edges), strict=True
-    )
-    found = {(int(of[0]), int(thread[0])): _united(first, last) for first, last, of, thread in parts if len(first)}
     since, until = _window(
         rows["time"].cast(pa.int64()).to_numpy(), np.minimum(length // 1000, _LONGEST_US), how.slices.ending
     )
-    return Spans(found, since, until, how.of_thread)
+    return Spans(*_united(process, tid, begin, end), since, until, how.of_thread)
 
 
-def _united(begin: Times, end: Times) -> Times:
-    """Spans in order of their begin, as spans without overlaps."""
-    reached = np.maximum.accumulate(end)
-    apart = np.concatenate(([True], begin[1:] > reached[:-1]))
-    last = np.concatenate((np.flatnonzero(apart)[1:] - 1, [len(begin) - 1]))
-    return np.stack((begin[apart], reached[last]), axis=1)
+def _united(process: Numbers, tid: Numbers, begin: Numbers, end: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """The spans of each process and thread as spans without overlaps."""
+    order = np.lexsort((begin, tid, process))
+    process, tid, begin, end = process[order], tid[order], begin[order], end[order]
+    is_new = np.concatenate(([True], (np.diff(process) != 0) | (np.diff(tid) != 0)))[: len(order)]
+    # How far the spans up to each one reach, of its process and thread: the highest place in their order by ends.
+    by_end = np.lexsort((end, np.cumsum(is_new)))
+    places = np.empty(len(order), np.int64)
+    places[by_end] = np.arange(len(order))
+    reached = end[by_end][np.maximum.accumulate(places)]
+    first = np.flatnonzero(is_new | np.concatenate(([True], begin[1:] > reached[:-1]))[: len(order)])
+    last = np.append(first[1:], len(order))[: len(first)] - 1
+    return process[first], tid[first], begin[first], reached[last]
 
 
-def _window(time_us: Times, length_us: Times, ending: bool) -> tuple[datetime, datetime]:
+def _window(time_us: Numbers, length_us: Numbers, ending: bool) -> tuple[datetime, datetime]:
     if not len(time_us):
         return datetime.fromtimestamp(0, UTC), datetime.fromtimestamp(0, UTC)
     first, last = (time_us - length_us, time_us) if ending else (time_us, time_us + length_us)

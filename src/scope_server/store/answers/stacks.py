@@ -178,22 +178,19 @@ def _added_up(
     """The query, and the names of its columns; the last two are the sums of all groups' weights and samples."""
     table = wanted.table
     own = dict.fromkeys([*(name for name, _ in around), how.column])
-    every = table.layout.rows(table.name, table.records, part.conditions.rows, part.conditions.blocks)
+    read = None if table.latest else {*own, *filter(None, (how.weight, table.rollup.count))}
+    every = table.layout.rows(table.name, table.records, part.conditions.rows, part.conditions.blocks, only=read)
     if table.latest:
         key = ["process", *(name for name in table.latest.key if name not in IN_PROCESS)]
         every = sql.SQL("SELECT DISTINCT ON ({k}) * FROM ({}) AS e ORDER BY {k}, ktime_ns DESC, batch, ordinal").format(
             every, k=_comma(key)
         )
-    one: sql.Composable = sql.SQL("1")
-    weight = sql.SQL("greatest({}, 0)").format(sql.Identifier(how.weight)) if how.weight else one
-    samples = sql.SQL("greatest({}, 0)").format(sql.Identifier(table.rollup.count)) if table.rollup.count else one
     groups = sql.SQL(
-        "SELECT {own}, coalesce(sum({weight}), 0)::bigint AS {w}, coalesce(sum({samples}), 0)::bigint AS {s}"
-        " FROM ({every}) AS r WHERE {column} IS NOT NULL GROUP BY {own}"
+        "SELECT {own}, {weight} AS {w}, {samples} AS {s} FROM ({every}) AS r WHERE {column} IS NOT NULL GROUP BY {own}"
     ).format(
         own=_comma(own),
-        weight=weight,
-        samples=samples,
+        weight=_sum(how.weight),
+        samples=_sum(table.rollup.count),
         every=every,
         column=sql.Identifier(how.column),
         w=sql.Identifier(_WEIGHT),
@@ -214,6 +211,13 @@ def _added_up(
         all_s=sql.Identifier(_ALL_SAMPLES),
     )
     return query, (*shown, _ALL_WEIGHT, _ALL_SAMPLES)
+
+
+def _sum(column: str) -> sql.Composable:
+    """The sum of a column's values, which count as 0 if they are negative; without a column, the number of rows."""
+    if not column:
+        return sql.SQL("count(*)")
+    return sql.SQL("coalesce(sum(greatest({}, 0)), 0)::bigint").format(sql.Identifier(column))
 
 
 def _comma(columns: Iterable[str]) -> sql.Composed:

@@ -90,7 +90,9 @@ class Layout(Protocol):
         columns: Iterable[Record],
         where: Sequence[sql.Composable] = (),
         blocks: Sequence[sql.Composable] = (),
+        *,
         as_stored: Collection[str] = (),
+        only: Collection[str] | None = None,
     ) -> sql.Composed:
         """A query of the stream's rows with all columns, those of `BASE` first.
 
@@ -99,6 +101,7 @@ class Layout(Protocol):
             where: conditions on rows, which are named `r`.
             blocks: conditions on blocks; without any, all blocks are read.
             as_stored: columns with lists that stay as they lie, which is less work; cast them to their type.
+            only: the columns that are selected, which is less work for many rows; None: all.
         """
 
     def places(

@@ -42,6 +42,8 @@ def one_of(text: sql.Composable, values: Sequence[Value], type_: str) -> sql.Com
     """SQL that is true if an expression of this type is one of the values. There may be no values."""
     if not values:
         return sql.SQL("({} IS NULL AND NULL)").format(text)  # with an empty array, `= ANY` is false for null too
+    if len(values) == 1:
+        return sql.SQL("({} = CAST({} AS {}))").format(text, sql.Literal(values[0]), sql.SQL(type_))  # takes less time
     return sql.SQL("({} = ANY({}::{}[]))").format(text, sql.Literal(list(values)), sql.SQL(type_))
 
 

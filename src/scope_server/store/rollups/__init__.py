@@ -10,5 +10,5 @@ part of them from one transaction, as arrays. `minutes, comm, ..., counts, sums,
     2   the same per hour, without minutes and seconds
 
 Writing: `tally` adds up rows, `packed` converts totals to arrays and back, `merge` merges fresh rows into hours in the
-background. Reading: `store/totals/`. `tables` creates the tables and the SQL functions for people.
+background. Reading: `store/totals/`. `tables` creates the tables, and `functions` the SQL functions for people.
 """

@@ -125,6 +125,12 @@ class StreamTable:
         """The column with this name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
+    def dimension(self, key: str) -> Dimension:
+        """The dimension of a key of the rollup."""
+        column = self.column(key)
+        assert column and column.dimension, key  # `stream_table` has checked it
+        return column.dimension
+
 
 # Columns of every row besides the stream's own.
 BASE = {
@@ -178,7 +184,8 @@ OF_ROLLUP = {
     "per_second": "bigint[]",
 }
 WHOLE = {"smallint": -(1 << 15), "integer": -(1 << 31), "bigint": -(1 << 63)}  # smallest number of each type
-RESERVED = (*(set(BASE) - {"ktime_ns"}), *OF_BLOCK, "machine_id", "hostname", "task_id")
+# `type` is the stream's name in rows as JSON.
+RESERVED = (*(set(BASE) - {"ktime_ns"}), *OF_BLOCK, "machine_id", "hostname", "task_id", "type")
 
 _LONGEST_NAME = 54  # maximum length of a table's name; partitions add 9 characters for the day
 
@@ -214,7 +221,7 @@ def stream_table(stream: DescribedStream, layout: Layout) -> StreamTable:
         raise SchemaConflict(f"stream '{stream.name}': its name has more than {_LONGEST_NAME} characters")
     if taken := [column.name for column in stream.columns if column.name in RESERVED]:
         raise SchemaConflict(
-            f"stream '{stream.name}': the name of column '{taken[0]}' is used in every table; choose another"
+            f"stream '{stream.name}': the name of column '{taken[0]}' is used for every stream; choose another"
         )
     schema = pa.schema([pa.field(column.name, arrow_type(column.type)) for column in stream.columns])
     own = [column for column in stream.columns if column.name not in BASE and column.name not in IN_PROCESS]

@@ -45,10 +45,11 @@ def make(connection: psycopg.Connection[Any], table: StreamTable, columns: Seque
     if not stacks or not weight or table.latest:
         return
     of_rows, of_blocks = table.layout.within(sql.SQL("$1"), sql.SQL("$2"))
+    read = ("machine", stacks[0], weight, *(["comm"] if of_comm else []))
     query = sql.SQL(_QUERY).format(
         stack=sql.Identifier(stacks[0]),
         weight=sql.Identifier(weight),
-        found=table.layout.rows(table.name, columns, of_rows, blocks=of_blocks),
+        found=table.layout.rows(table.name, columns, of_rows, of_blocks, only=read),
         of_comm=sql.SQL(_OF_COMM if of_comm else " AND $4 IS NULL").format(
             **{"table": sql.Identifier("store", of_comm.table), "text": sql.SQL(of_comm.text)} if of_comm else {}
         ),

@@ -104,6 +104,8 @@ def apply_stream(connection: Connection, table: StreamTable) -> None:
         about = {"stream": table.name, "columns": sorted(unknown)}
         _log.warning("the database has columns that this server does not know; is it older?", extra=about)
     columns = [*columns, *added]
+    if added:
+        _keep_readers_out(connection, table.name)
     for schema in table.layout.kept:
         if not _exists(connection, schema, table.name):
             connection.execute(table.layout.creation(schema, table.name, columns))
@@ -120,6 +122,13 @@ def apply_stream(connection: Connection, table: StreamTable) -> None:
     rollups.make(connection, table)
     latest.make(connection, table)
     flames.make(connection, table, columns)
+
+
+def _keep_readers_out(connection: Connection, name: str) -> None:
+    # A reader locks the view, then the tables: one that has only the first would deadlock with who has only the second.
+    if connection.execute("SELECT 1 FROM pg_views WHERE schemaname = 'scope' AND viewname = %s", [name]).fetchone():
+        view_name = sql.Identifier("scope", name)
+        connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(view_name))
 
 
 def _show(connection: Connection, table: StreamTable, columns: Sequence[Record], version: int, shown: str) -> None:

@@ -62,7 +62,7 @@ async def heatmap(database: Database, wanted: Selection, column: str, columns: i
     source: Literal["rollups", "rows"] = "rollups" if step >= _MINUTE and question.of_rollups else "rows"
     async with database.snapshot() as connection:
         if source == "rollups":
-            await connection.execute(of_rollups.SETTINGS)
+            await connection.execute(f"{of_rollups.SETTINGS}; {of_rollups.HASHED}")
             query, read_since, complete = of_rollups.distribution(question), since, True
         else:
             found = await conditions(connection, wanted)

@@ -15,6 +15,9 @@ _HOUR = 3600
 # For the transaction of these queries. Compiling takes longer than they do. Without statistics, as at the begin of a
 # day, PostgreSQL expects one group, and would add up all percentiles anew for each of many.
 SETTINGS = "SET LOCAL jit = off; SET LOCAL enable_nestloop = off"
+# For `distribution`, besides. PostgreSQL does not know how long arrays are, and would sort a million values on the disk
+# that a hash table adds up to some thousand.
+HASHED = "SET LOCAL enable_sort = off"
 
 
 def ranking(question: Question) -> sql.Composed:
@@ -47,8 +50,8 @@ def series(question: Question, groups: Sequence[Sequence[int]]) -> sql.Composed:
         )
         names = _comma(_names(question))
         wanted = sql.SQL("({}) IN ({})").format(names, tuples) if groups else sql.SQL("false")
-    return sql.SQL("SELECT time, {} FROM ({}) AS t ORDER BY time").format(
-        _shown(question, question.every_s or 1), _totals(question, ["time"], wanted)
+    return sql.SQL("SELECT {}, {} FROM ({}) AS t ORDER BY time").format(
+        _time(question), _shown(question, question.every_s or 1), _totals(question, ["step"], wanted)
     )
 
 
@@ -75,9 +78,14 @@ def by_second(question: Question) -> sql.Composed:
 
 def distribution(question: Question) -> sql.Composed:
     """SQL of the measured column's histogram in each step: `time`, `bucket`, `count`."""
-    return sql.SQL("SELECT time, bucket, sum(counts)::bigint AS count FROM ({}) AS u GROUP BY time, bucket").format(
-        _unnested(question, ["time"], ("bucket", "counts"), "bucket_")
+    return sql.SQL("SELECT {}, bucket, sum(counts)::bigint AS count FROM ({}) AS u GROUP BY step, bucket").format(
+        _time(question), _unnested(question, ["step"], ("bucket", "counts"), "bucket_")
     )
+
+
+def _time(question: Question) -> sql.Composed:
+    """The begin of a step, whose number `_unnested` gives: once a group, since it takes long for each row."""
+    return sql.SQL("to_timestamp(step * {}) AS time").format(sql.Literal(question.every_s or 60))
 
 
 def _buckets_needed(question: Question) -> bool:
@@ -183,7 +191,8 @@ def _quantile(share: float) -> sql.Composed:
 
 def _unnested(question: Question, time: list[str], values: Sequence[str], prefix: str) -> sql.Composed:
     # Groups or, with the prefix, their buckets; whole hours come from rows per hour, if the steps allow it. OFFSET 0
-    # has `begun` computed for each row, not for each of its thousands of groups, which takes as long as all the rest.
+    # has `begun` computed for each row, not for each of its thousands of groups, which takes as long as all the rest;
+    # and unnest() after SELECT gives values one by one, while after FROM it would write those of a row to memory first.
     by_hours = not time or (question.every_s or 0) >= _HOUR
     named_keys = [name for name in question.by if name != MACHINE]
     keys = [sql.Identifier(f"{prefix}{name}") for name in named_keys]
@@ -192,7 +201,7 @@ def _unnested(question: Question, time: list[str], values: Sequence[str], prefix
     minutes = sql.SQL("r.{}").format(sql.Identifier(f"{prefix}minutes"))
     named = [*(f"a{number}" for number in range(len(named_keys))), *values]
     shown = [
-        sql.SQL("r.machine AS {}").format(sql.Identifier(name))
+        sql.SQL("u.machine AS {}").format(sql.Identifier(name))
         if of == MACHINE
         else sql.SQL("coalesce(u.{}, 0) AS {}").format(sql.Identifier(f"a{named_keys.index(of)}"), sql.Identifier(name))
         for name, of in zip(_names(question), question.by, strict=True)
@@ -200,21 +209,23 @@ def _unnested(question: Question, time: list[str], values: Sequence[str], prefix
     shown += [sql.SQL("u.{}").format(sql.Identifier(name)) for name in values]
 
     def part(whole: bool) -> sql.Composed:
-        at = sql.SQL("r.begun" if whole else "(r.begun + u.minute * 60)")
+        at = sql.SQL("u.begun" if whole else "(u.begun + u.minute * 60)")
         step = sql.Literal(question.every_s or 60)
-        binned = [sql.SQL("to_timestamp({at} - {at} % {step}) AS time").format(at=at, step=step)] if time else []
+        binned = [sql.SQL("{at} / {step} AS step").format(at=at, step=step)] if time else []
         first, last = int(question.since.timestamp()), int(question.until.timestamp())
         within = sql.SQL("" if whole else " WHERE {at} >= {first} AND {at} < {last}").format(
             at=at, first=sql.Literal(first), last=sql.Literal(last)
         )
+        columns = zip(named, arrays, strict=True) if whole else zip(["minute", *named], [minutes, *arrays], strict=True)
+        unnested = [sql.SQL("unnest({}) AS {}").format(array, sql.Identifier(name)) for name, array in columns]
         return sql.SQL(
-            "SELECT {shown} FROM (SELECT *, extract(epoch FROM hour)::bigint AS begun FROM rollups.{table} AS r"
-            " WHERE {rows} OFFSET 0) AS r CROSS JOIN LATERAL unnest({arrays}) AS u ({names}){within}"
+            "SELECT {shown} FROM (SELECT r.machine, r.begun, {unnested}"
+            " FROM (SELECT *, extract(epoch FROM hour)::bigint AS begun FROM rollups.{table} AS r"
+            " WHERE {rows} OFFSET 0) AS r) AS u{within}"
         ).format(
             shown=sql.SQL(", ").join([*binned, *shown]),
+            unnested=sql.SQL(", ").join(unnested),
             table=sql.Identifier(question.table.name),
-            arrays=sql.SQL(", ").join(arrays if whole else [minutes, *arrays]),
-            names=_comma(named if whole else ["minute", *named]),
             rows=_hours(question, HOURS if whole else MINUTES, by_hours),
             within=within,
         )

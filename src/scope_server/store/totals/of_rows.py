@@ -1,11 +1,12 @@
 """SQL that answers questions from rows, each of which is read once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 import pyarrow as pa
 from psycopg import sql
 
+from scope_catalogue.condition import columns_read
 from scope_server.store.reading.filters import Conditions, of_numbers
 from scope_server.store.reading.keys import SHOWN
 from scope_server.store.reading.selection import Selection
@@ -75,7 +76,7 @@ def distribution(wanted: Selection, found: Conditions, column: str, step: timede
             sums=sql.SQL(", ").join(sums),
             binned=binned,
             histogram=sql.Identifier(histogram),
-            rows=_stored(wanted, found, as_stored=(histogram,)),
+            rows=_stored(wanted, found, ("time", histogram), as_stored=(histogram,)),
         )
     value = _value(table, column)
     powers = sql.SQL("{}::bigint[]").format(sql.Literal([1 << bucket for bucket in range(_BUCKETS)]))
@@ -84,7 +85,7 @@ def distribution(wanted: Selection, found: Conditions, column: str, step: timede
         "SELECT time, bucket, count(*) AS count FROM (SELECT {},"
         " width_bucket(greatest({}, 1)::bigint, {}) - 1 AS bucket FROM ({}) AS r WHERE {} IS NOT NULL) AS e"
         " GROUP BY time, bucket"
-    ).format(binned, whole, powers, _stored(wanted, found), value)
+    ).format(binned, whole, powers, _stored(wanted, found, ("time", column)), value)
 
 
 def _places(table: StreamTable) -> Sequence[sql.Literal]:
@@ -94,14 +95,17 @@ def _places(table: StreamTable) -> Sequence[sql.Literal]:
     return [sql.Literal(place) for place in range(1, length + 1)]
 
 
-def _stored(wanted: Selection, found: Conditions, as_stored: Sequence[str] = ()) -> sql.Composed:
-    """The rows of a selection as they are stored, those that the stream's totals are of."""
+def _stored(
+    wanted: Selection, found: Conditions, read: Collection[str], as_stored: Collection[str] = ()
+) -> sql.Composed:
+    """These columns of a selection's rows as they are stored, of those rows that the stream's totals are of."""
     table = wanted.table
     of_rows, of_blocks = table.layout.within(
         *(sql.Literal(time) if time else None for time in (wanted.since, wanted.until))
     )
     where = [*found.rows, *of_rows, *([of_numbers(table, table.added_up)] if table.added_up else [])]
-    return table.layout.rows(table.name, table.records, where, [*found.blocks, *of_blocks], as_stored)
+    blocks = [*found.blocks, *of_blocks]
+    return table.layout.rows(table.name, table.records, where, blocks, as_stored=as_stored, only=read)
 
 
 def _read(question: Question, found: Conditions) -> sql.Composed:
@@ -114,15 +118,16 @@ def _read(question: Question, found: Conditions) -> sql.Composed:
     if question.every_s:
         step = sql.Literal(timedelta(seconds=question.every_s))
         shown.append(sql.SQL("date_bin({}, r.time, {}) AS time").format(step, sql.Literal(_EPOCH)))
-    shown += [
-        sql.SQL("{} AS {}").format(_value(table, name), sql.Identifier(f"v {name}")) for name in _columns(question)
-    ]
+    values = _columns(question)
+    shown += [sql.SQL("{} AS {}").format(_value(table, name), sql.Identifier(f"v {name}")) for name in values]
+    read = {"time", "machine", "process", *values, *(name for name in question.by if not table.is_of_process(name))}
     if table.failed and _has_failed(question):
         shown.append(sql.SQL('{} AS "has failed"').format(of_numbers(table, table.failed)))
+        read |= columns_read(table.failed)
     of_process = any(map(table.is_of_process, question.by))
     process = sql.SQL(" LEFT JOIN store.processes AS p ON p.id = r.process" if of_process else "")
     return sql.SQL("SELECT {} FROM ({}) AS r{}").format(
-        sql.SQL(", ").join(shown) if shown else sql.SQL("1"), _stored(question.rows, found), process
+        sql.SQL(", ").join(shown) if shown else sql.SQL("1"), _stored(question.rows, found, read), process
     )
 
 

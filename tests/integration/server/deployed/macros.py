@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-_MACRO = re.compile(r"\$__(\w+)\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MACRO = re.compile(r"\$__(\w+)\(\)")
 MOST_POINTS, LEAST_STEP_S = 200, 60
 _STEPS = (60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 
@@ -25,7 +24,7 @@ class Asked:
 
     @property
     def step_s(self) -> int:
-        """$__interval in s: at least a minute, so that there are at most `MOST_POINTS`."""
+        """$__interval_ms in s: at least a minute, so that there are at most `MOST_POINTS`."""
         least = max(LEAST_STEP_S, (self.until - self.since).total_seconds() / MOST_POINTS)
         return next(step for step in _STEPS if step >= least or step == _STEPS[-1])
 
@@ -38,11 +37,8 @@ class Asked:
         return self._with_variables(text).replace("$__rate_interval", f"{4 * self.step_s}s")
 
     def _with_variables(self, text: str) -> str:
-        step = self.step_s
-        interval = next(f"{step // size}{unit}" for unit, size in reversed(_UNITS.items()) if step % size == 0)
         for name, value in {
-            "$__interval_ms": str(step * 1000),
-            "$__interval": interval,
+            "$__interval_ms": str(self.step_s * 1000),
             "$__from": str(int(self.since.timestamp() * 1000)),
             "$__to": str(int(self.until.timestamp() * 1000)),
         }.items():
@@ -57,20 +53,8 @@ class Asked:
         return {"sqlstring": ",".join(quoted), "pipe": "|".join(value)}[form]
 
     def _macro(self, found: re.Match[str]) -> str:
-        name, arguments = found[1], [part.strip() for part in found[2].split(",")]
-        since, until = (f"'{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}'" for at in (self.since, self.until))
-        match name:
-            case "timeFrom":
-                return since
-            case "timeTo":
-                return until
-            case "timeFilter":
-                return f"{arguments[0]} BETWEEN {since} AND {until}"
-            case "timeGroup":
-                size = arguments[1].strip("'")
-                step = int(size[:-1]) * _UNITS[size[-1]]
-                return f"floor(extract(epoch from {arguments[0]})/{step})*{step}"
-        raise AssertionError(f"${'{'}__{name}{'}'} is not a macro of Grafana's that is used here")
+        at = {"timeFrom": self.since, "timeTo": self.until}[found[1]]
+        return f"'{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}'"
 
 
 def last(length: timedelta, **values: Sequence[str] | str) -> Asked:

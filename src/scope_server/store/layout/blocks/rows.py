@@ -20,7 +20,9 @@ def rows(
     columns: Iterable[Record],
     where: Sequence[sql.Composable] = _NOTHING,
     blocks: Sequence[sql.Composable] = _NOTHING,
+    *,
     as_stored: Collection[str] = (),
+    only: Collection[str] | None = None,
 ) -> sql.Composed:
     """A query of the stream's rows with all columns, in the order of `stored`.
 
@@ -29,10 +31,11 @@ def rows(
         where: conditions on rows, which are named `r`.
         blocks: conditions on blocks (`OFBLOCK`); without any, all blocks are read.
         as_stored: columns with lists that stay texts.
+        only: the columns that are selected; None: all. PostgreSQL does not unpack the others, but copies a null a row.
     """
     every = [{**column, "sql": "text"} if column["name"] in as_stored else column for column in stored(columns)]
-    names = sql.SQL(", ").join(sql.Identifier(column["name"]) for column in every)
-    return _both(stream, names, every, where, blocks)
+    names = [sql.Identifier(column["name"]) for column in every if only is None or column["name"] in only]
+    return _both(stream, sql.SQL(", ").join(names), every, where, blocks)
 
 
 def places(

@@ -24,10 +24,12 @@ def rows(
     columns: Iterable[Record],
     where: Sequence[sql.Composable] = (),
     blocks: Sequence[sql.Composable] = (),  # noqa: ARG001  # there are none
+    *,
     as_stored: Collection[str] = (),  # noqa: ARG001  # lists lie as lists
+    only: Collection[str] | None = None,
 ) -> sql.Composed:
-    """A query of the stream's rows with all columns."""
-    return _query(stream, _names(columns), where)
+    """A query of the stream's rows with all columns, or only these."""
+    return _query(stream, _names(columns) if only is None else _COMMA.join(map(sql.Identifier, only)), where)
 
 
 def places(
