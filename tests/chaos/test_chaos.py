@@ -118,6 +118,8 @@ def _play(world: World, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
         assert not part.ended_badly, part.ended_badly
     for task in tasks:
         world.eventually(lambda task=task: _stopped(world, task), "a task stops")
+    # A task of an agent that is away is called stopped by what is known: the agent may have begun another run of it.
+    world.eventually(lambda: account.all_sent(world), "the agent has sent all records")
     world.eventually(lambda: account.all_closed(world), "the books of every run close")
     lived_on = not any(one.fault.ends_agent for one in planned)
     account.check_books(world)

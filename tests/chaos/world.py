@@ -153,6 +153,7 @@ class World:
 
     Attributes:
         database_disk, spool_disk: separate file systems, small enough to be filled.
+        metrics: where the agent tells its metrics.
         servers: of which only the deployed form has several.
         client: asks them.
     """
@@ -185,7 +186,8 @@ class World:
         self.cleanup.callback(self.proxy.close)
         self.eventually(lambda: self.client.get("health"), "the server is healthy")
         token = self.client.post("join-tokens")["token"]
-        own = ["--control", f"127.0.0.1:{free_port()}", "--metrics", f"127.0.0.1:{free_port()}"]
+        self.metrics = f"127.0.0.1:{free_port()}"
+        own = ["--control", f"127.0.0.1:{free_port()}", "--metrics", self.metrics]
         words = ["--state-dir", str(self.spool_disk), "--server", f"127.0.0.1:{self.proxy.port}", *own]
         words += ["--join", f"127.0.0.1:{enrol}", "--token", token]
         words += ["--spool-bytes", str(32 << 20), "--exclude-pid", str(os.getpid()), *UNEXAMINED]

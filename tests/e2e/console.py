@@ -47,13 +47,14 @@ class Browser:
             told.append(said["told"])
         raise AssertionError("the browser ended")
 
-    def person(self, role: str) -> dict[str, str]:
-        """Email and password of a person with this role."""
-        if role not in self._people:
-            email = f"{role}-{uuid.uuid4().hex[:6]}@example.org"
-            self._people[role] = {"email": email, "password": PASSWORD}
-            self.up.client.post("users", body={**self._people[role], "role": role})
-        return self._people[role]
+    def person(self, role: str, name: str = "") -> dict[str, str]:
+        """Email and password of a person with this role; of another one with each name."""
+        who = name or role
+        if who not in self._people:
+            email = f"{who}-{uuid.uuid4().hex[:6]}@example.org"
+            self._people[who] = {"email": email, "password": PASSWORD}
+            self.up.client.post("users", body={**self._people[who], "role": role})
+        return self._people[who]
 
     def close(self) -> None:
         """Ends it."""

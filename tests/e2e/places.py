@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.wire import Wire, ip
+from tests.delayed_link import ip
+from tests.e2e.wire import Wire
 
 from scope_server.store.postgres import PrivatePostgres
 
 SERVER, MACHINE = "10.77.0.1", "10.77.0.2"
+DELAY_S = 0.02  # from another city
 PATIENCE_S = 240.0
 SCOPE = (sys.executable, "-m", "scope_cli.main")
 
@@ -84,8 +86,8 @@ def told(ran: subprocess.CompletedProcess[str]) -> str:
 
 
 @contextmanager
-def two_places(folder: Path) -> Iterator[tuple[Place, Place, Wire]]:
-    """The server's and the machine's, and the link between them."""
+def two_places(folder: Path, delay_s: float = DELAY_S) -> Iterator[tuple[Place, Place, Wire]]:
+    """The server's and the machine's, and the link between them, with the time that a packet takes one way."""
     with ExitStack() as cleanup:
         made = []
         for number in range(2):
@@ -94,7 +96,8 @@ def two_places(folder: Path) -> Iterator[tuple[Place, Place, Wire]]:
             ip("netns", "add", place.name)
             cleanup.callback(ip, "netns", "delete", place.name)
             made.append(place)
-        yield made[0], made[1], Wire.between((made[0].name, SERVER), (made[1].name, MACHINE))
+        ends = (made[0].name, SERVER), (made[1].name, MACHINE)
+        yield made[0], made[1], cleanup.enter_context(Wire.between(*ends, delay_s))
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.e2e import counted
+from tests.e2e import counted, hostile_texts
 from tests.e2e.conftest import Up, until
 from tests.e2e.console import PICTURES, Browser
 from tests.e2e.waits import ANSWERED, BLOCK, ROUNDS, SENT
@@ -51,6 +53,7 @@ HOSTILE = [
 SERVES = "runpy.run_module('http.server', run_name='__main__')"
 REQUESTS = 13
 _DEFINED = ("node", "probe", "target", "options", "where", "duration")
+SAID_IN_ENGLISH = re.compile(r"of its threads' time|of CPU time: | more than usual|; usual is ")
 HOG = "#!/bin/sh\nwhile :; do :; done\n"
 SCREENS = {
     "overview": "/?since=5m",
@@ -78,6 +81,11 @@ SCREENS = {
     "settings": "/users?view=settings",
     "storage": "/users?view=storage",
     "missing": "/nowhere",
+}
+OUTSIDE = {"sign-in": "/sign-in", "register": "/register", "invitation": "/register?invitation=4711"}
+DIALOGS = {  # of these screens: what opens them, one after the other
+    "nodes": {"go-to": [".goto-button"], "person": [".person"], "join": ["header .primary", ".card .primary"]},
+    "explore": {"columns": [".views .button >> nth=0"], "downloads": [".views .button >> nth=1"], "row": [".rows-row"]},
 }
 
 
@@ -197,20 +205,23 @@ def filled(acts: dict[str, Any], waited: int, cuda: int, served: int) -> dict[st
 
 @pytest.mark.parametrize("look", [{"language": "en", "theme": "dark"}, {"language": "zh", "theme": "light"}])
 def test_every_screen(up: Up, browser: Browser, filled: dict[str, str], look: dict[str, str]) -> None:
-    """Each screen opens in both languages and themes, with data: no error, nothing too wide. In English also on a
-    phone, and without a grave fault of accessibility in either theme. Numbers that the recorded programs fix are there.
+    """Each screen and dialog opens in both languages and themes, with data: no error, nothing too wide. In English also
+    on a phone, and without a grave fault of accessibility in either theme. Numbers that the recorded programs fix are
+    there.
     """
     (node,) = up.client.get("nodes")["nodes"]
     task = up.client.get("tasks", state="active")["tasks"][0]["task_id"]
-    screens = SCREENS | filled | {"node": f"/nodes/{node['machine_id']}", "task": f"/tasks/{task}"}
+    screens = SCREENS | filled | {"node": f"/nodes/{node['machine_id']}", "task": f"/tasks/{task}"} | OUTSIDE
     closely = look["language"] == "en"
     how = {**look, "kind": "-".join(look.values()), "closely": closely, **browser.person("admin")}
-    found = browser.run("screens", screens=screens, **how)
-    assert {screen["name"] for screen in found} == set(screens)
+    found = browser.run("screens", screens=screens, dialogs=DIALOGS, **how)
+    assert {screen["name"] for screen in found} == set(screens).union(*DIALOGS.values())
+    inside, outside = {"en": ("Overview", "Password"), "zh": ("概览", "密码")}[look["language"]]
     for screen in found:
         assert (screen["wrong"], screen["faults"]) == ([], []), screen["name"]
         assert screen["wide"] <= 0, screen["name"]
-        assert {"en": "Overview", "zh": "概览"}[look["language"]] in screen["text"], screen["name"]
+        assert (outside if screen["name"] in OUTSIDE else inside) in screen["text"], screen["name"]
+        assert closely or not SAID_IN_ENGLISH.search(screen["text"]), screen["name"]
     if closely:
         assert [screen["name"] for screen in found if screen["wideOnPhone"] > 0 or screen["emptied"]] == []
         texts = {screen["name"]: screen["text"] for screen in found}
@@ -241,7 +252,7 @@ def test_filter_and_selection_are_kept_on_every_screen(
     until(lambda: len(up.client.get("events", "syscall_summary", where=where)["events"]) > 1)
     now = datetime.now(UTC)
     window = {"since": _iso(now - timedelta(minutes=5)), "until": _iso(now)}
-    typed = {"begun": begun, "value": value}
+    typed = {"begun": f"{begun}'getp", "value": value}  # more names may be offered than are shown
     (found,) = browser.run("bar", stream="syscall_summary", **typed, **window, **browser.person("viewer"))
     assert found["wrong"] == []
     (first, *others), told = found["screens"], {screen["at"]: screen["told"] for screen in found["screens"]}
@@ -324,7 +335,7 @@ def test_the_gesture_by_keyboard(up: Up, browser: Browser, workload: subprocess.
     """
     until(lambda: any(row["pid"] == workload.pid for row in _running(up)))
     profile, trace = _started(up, workload.pid, "profile", "-o", "record=cpu,off_cpu"), tmp_path / "trace.perfetto"
-    (found,) = browser.run("gesture", pid=workload.pid, down=8, trace=str(trace), **browser.person("operator"))
+    (found,) = browser.run("gesture", pid=workload.pid, down=2, trace=str(trace), **browser.person("operator"))
     assert found["command"].startswith("scope start ") and f"--pid {workload.pid}" in found["command"]
     assert up.client.get("tasks", found["task"])["target"] == {"pid": workload.pid}
     differs = "\n".join(found["differs"])
@@ -398,9 +409,15 @@ def _brushed(browser: Browser, acts: dict[str, Any], act: str, *, least_ns: int,
 
 @pytest.mark.parametrize("look", [{"theme": "dark"}, {"theme": "light", "size": {"width": 390, "height": 844}}])
 def test_why_shows_locks_disks_and_peers(browser: Browser, waited: int, look: dict[str, Any]) -> None:
-    """With whom holds a lock, and how much went to a disk and a peer: numbers that the program itself fixes."""
-    (found,) = browser.run("why", pid=waited, **look, **browser.person("viewer"))
+    """With whom holds a lock, and how much went to a disk and a peer: numbers that the program itself fixes. A filter
+    of a thread is applied to the stacks alone, and the page says so.
+    """
+    where = "thread_comm = 'holds'"
+    (found,) = browser.run("why", pid=waited, where=where, **look, **browser.person("viewer"))
     assert (found["wrong"], found["faults"], max(0, found["wide"])) == ([], [], 0)
+    assert found["where"].startswith(f"pid = {waited} and ") and found["where"].endswith(f" and {where}")
+    applied = "Applied to: Where it was blocked, by stack. Not filtered: Its times, threads and calls."
+    assert " ".join(found["applied"].split()) == applied
     held = [line for line in found["cards"]["Locks"] if ", held by holds " in line]  # Python has locks of its own, too
     assert any(f"{ROUNDS}×" in line for line in held), found
     (disk,) = (line for line in found["cards"]["Disks"] if " write" in line)
@@ -478,7 +495,8 @@ def test_processes_are_a_live_tree(browser: Browser, tmp_path: Path, look: dict[
     assert filtered[-2:] == [process.pid, int(ended["cells"][1])] and len(filtered) < 20
     assert found["ended"]["told"] == "Applied to: Processes."
     assert "Nothing was recorded of processes that meet the filter." in found["nobody"]["says"]
-    assert found["nobody"]["told"] == "Applied to: The machine in this window, Which process?."
+    applied = found["nobody"]["told"].removeprefix("Applied to: ").removesuffix(".")
+    assert sorted(applied.split(", ")) == ["The machine in this window", "Which process?"]  # as they got there
     why = {name: values[0].strip('"') for name, values in parse_qs(urlsplit(found["why"]).query).items()}
     assert (int(why["pid"]), int(why["start"]) // CLOCK_TICK_NS) == (process.pid, begun_ticks)
 
@@ -497,17 +515,48 @@ def test_a_server_that_is_away_slow_restarted_or_upgraded(up: Up, browser: Brows
     assert "GPU" in found["broken"]
     assert found["live"] == ["away", "open"]
     assert found["rows"]
+    before, killed, restarted = found["typing"]
+    assert before == killed and {"500", "77", "name = 'getp"} <= set(before["values"])
+    assert restarted["values"] == [each.replace("getp", "getpid'") for each in before["values"]]
+    assert restarted["focus"] == before["focus"]
+    for part in ("interval_ms=500", "--duration 77", "getpid"):
+        assert part in found["command"]
 
 
-def test_hostile_texts_change_no_page(browser: Browser) -> None:
-    """Names of programs and files with markup, escapes, bidi controls and 4,096 characters are shown as text."""
-    (found,) = browser.run("hostile", texts=HOSTILE, **browser.person("admin"))
+@pytest.fixture(scope="module")
+def hostile(up: Up, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """A program with hostile texts in all that it can choose, recorded with its files."""
+    folder = tmp_path_factory.mktemp("hostile")
+    command = ["/usr/bin/python3", hostile_texts.__file__, str(folder / "files"), *HOSTILE]
+    with stopped(command, folder / "told") as pid:
+        tasks = [_started(up, pid, "files"), _started(up, pid, "files", "--mode", "summary")]
+        os.kill(pid, signal.SIGCONT)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    _ended(up, *tasks)
+    shutil.rmtree(folder)
+    until(lambda: len(up.client.get("events", "exec", where=f"ppid = {pid}")["events"]) == 1)
+    return pid
+
+
+def test_hostile_texts_change_no_page(browser: Browser, hostile: int) -> None:
+    """Names of programs and files, and arguments, with markup, escapes, bidi controls and 4,096 characters are shown as
+    text: those of a real program, as it was recorded, and those that the server might answer.
+    """
+    of_it = f"since=1h&where=pid%20%3D%20{hostile}"
+    recorded = [
+        (f"/explore/exec?{of_it}%20or%20ppid%20%3D%20{hostile}", ".rows-row"),
+        (f"/explore/open?{of_it}", ".rows-row"),
+        *((f"/{screen}?{of_it}", "") for screen in ("syscalls", "processes")),
+        (f"/why?pid={hostile}&since=1h", ""),
+    ]
+    (found,) = browser.run("hostile", recorded=recorded, texts=HOSTILE, **browser.person("admin"))
     for screen in found:
         assert screen["ran"] is None, screen
         assert (screen["elements"], screen["controls"]) == (0, 0), screen
         assert screen["wide"] <= 0, screen
         assert screen["wrong"] == [], screen
-    assert any("<img" in screen["text"] for screen in found)
+    assert [screen["address"] for screen in found[: len(recorded)] if not screen["markup"]] == []
+    assert any(screen["markup"] for screen in found[len(recorded) :])
 
 
 def test_annotations_and_losses_are_on_charts(up: Up, browser: Browser) -> None:
@@ -537,14 +586,19 @@ def _lost(up: Up) -> list[Any]:
 
 
 def test_each_role(browser: Browser) -> None:
-    """Without a login there is the sign-in only; a viewer starts nothing, and only an admin sees accounts and audit."""
+    """Without a login there is the sign-in only; a viewer starts nothing, and only an admin sees accounts and audit.
+
+    What all screens need is asked for at once, not one after the other. Who comes back later is still signed in.
+    """
     people = [browser.person(role) for role in ("viewer", "operator", "admin")]
-    none, viewer, operator, admin = browser.run("roles", people=people)
+    none, viewer, operator, admin, at = browser.run("roles", people=people, returning=browser.person("viewer", "back"))
     assert (none["signIn"], none["start"], none["next"]) == (1, 0, "/users")
     assert none["register"] == ["I was invited"]  # `scope up` lets nobody else register
     assert (viewer["signIn"], viewer["start"], operator["start"], admin["start"]) == (0, 0, 1, 1)
+    assert [person["atOnce"] for person in (viewer, operator, admin)] == [True] * 3
     assert "Audit log" in admin["buttons"]
     assert "Audit log" not in viewer["buttons"] + operator["buttons"]
+    assert at == "/users"
 
 
 def server_pid(up: Up) -> int:

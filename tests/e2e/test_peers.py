@@ -1,6 +1,5 @@
 """One run of a program under strace, perf trace, bpftrace and `scope trace`: the same calls, the same times."""
 
-import json
 import os
 import re
 import shutil
@@ -9,10 +8,10 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
+import polars
 import pytest
 
 pytestmark = pytest.mark.alone  # compares times, and counts the calls of all programs
@@ -43,7 +42,7 @@ def ask(port, times):
             client.sendall(b"%d" % number)
             client.recv(64)
 server = socket.create_server(("127.0.0.1", 0))
-clients = [threading.Thread(target=ask, args=(server.getsockname()[1], 101)) for _ in range(7)]
+clients = [threading.Thread(target=ask, args=(server.getsockname()[1], 51)) for _ in range(7)]
 [client.start() for client in clients]
 servants = [threading.Thread(target=answer, args=(server.accept()[0],)) for _ in clients]
 [servant.start() for servant in servants]
@@ -103,8 +102,8 @@ def test_all_count_the_same_calls(tmp_path: Path, program: Callable[[Path], list
 
 def _compare_times(folder: Path) -> None:
     """A sleep's duration equals perf's within 1 % or 1 ms. It is never above strace's, which includes its stops."""
-    rows = _rows(folder / "scope")
-    ours = {row["tid"]: row["duration_ns"] / 1e9 for row in rows if row["name"] == SLEEP and row["comm"] == "sleep"}
+    sleeps = _recorded(folder / "scope").filter(name=SLEEP, comm="sleep").select("tid", "duration_ns")
+    ours = {tid: duration / 1e9 for tid, duration in sleeps.iter_rows()}
     straced = re.findall(rf"^(\d+) +{SLEEP}\(.*<([\d.]+)>$", (folder / "strace").read_text(), re.M)
     seen = re.findall(
         rf"\( *([\d.]+) ms\): sleep/(\d+) +(?:\.\.\. \[continued\]: )?{SLEEP}\(", (folder / "perf").read_text()
@@ -130,11 +129,11 @@ def _run(folder: Path, command: Sequence[str]) -> dict[str, Calls]:
         time.sleep(1)  # bpftrace prints this before it has attached
         traced = ["strace", "-f", "-T", "-o", str(files["strace"]), *command]
         under_perf = ["perf", "trace", "-m", "32M", "-o", str(files["perf"]), "--", *traced]
-        subprocess.run([*SCOPE, "--json", str(files["scope"]), "--", *under_perf], capture_output=True, check=True)
+        subprocess.run([*SCOPE, "--parquet", str(files["scope"]), "--", *under_perf], capture_output=True, check=True)
     finally:
         counting.terminate()
         counting.wait()
-    names = {row["nr"]: row["name"] for row in _rows(files["scope"])}
+    names = dict(_recorded(files["scope"]).select("nr", "name").unique().iter_rows())
     straced = _of_strace(files["strace"])
     return {
         "strace": straced,
@@ -144,8 +143,8 @@ def _run(folder: Path, command: Sequence[str]) -> dict[str, Calls]:
     }
 
 
-def _rows(file: Path) -> Iterator[dict[str, Any]]:
-    return (row for row in map(json.loads, file.read_text().splitlines()) if row["type"] == "syscall")
+def _recorded(file: Path) -> polars.DataFrame:
+    return polars.read_parquet(file, columns=["tid", "comm", "nr", "name", "duration_ns"])
 
 
 def _of_strace(file: Path) -> Calls:
@@ -159,9 +158,8 @@ def _of_strace(file: Path) -> Calls:
 
 
 def _of_scope(file: Path) -> Calls:
-    return Counter(
-        (row["tid"], row["name"]) for row in _rows(file) if row["comm"] != "strace" and row["name"] not in UNRETURNED
-    )
+    counts = _recorded(file).filter(polars.col("comm") != "strace").group_by("tid", "name").len()
+    return Counter({(tid, name): count for tid, name, count in counts.iter_rows() if name not in UNRETURNED})
 
 
 def _of_bpftrace(file: Path, names: dict[int, str]) -> Calls:

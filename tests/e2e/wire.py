@@ -1,7 +1,7 @@
-"""A link between two network namespaces that `tc` makes bad: packets are lost and wait in a queue, and it is cut.
+"""A long link between two network namespaces that `tc` makes bad: packets are lost and wait in a queue, and it is cut.
 
 Not every kernel has netem. So a BPF program at the ingress of both ends loses packets at random, and a token bucket
-at their egress lets the rest wait.
+at their egress lets the rest wait. How long a packet is under way is `delayed_link`'s part.
 """
 
 import json
@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.delayed_link import Delays, delayed_link, ip
 
 LOST_PERCENT = 5
 RATE = "512kbit"  # a packet of 1,500 bytes takes 23 ms
@@ -27,11 +29,6 @@ __attribute__((section("classifier"), used)) int lose(void *packet)
 """
 
 
-def ip(*words: str) -> None:
-    """Runs ip(8)."""
-    subprocess.run(["ip", *words], check=True)
-
-
 @dataclass(frozen=True)
 class Wire:
     """The device `wire` in each of two network namespaces."""
@@ -39,15 +36,16 @@ class Wire:
     ends: tuple[str, str]
 
     @classmethod
-    def between(cls, *ends: tuple[str, str]) -> "Wire":
-        """A new link, which is up; each end is the name of a namespace and its address there."""
-        (one, _), (other, _) = ends
-        ip("link", "add", "wire", "netns", one, "type", "veth", "peer", "wire", "netns", other)
-        for name, address in ends:
-            ip("-n", name, "address", "add", f"{address}/24", "dev", "wire")
-            for device in ("lo", "wire"):
-                ip("-n", name, "link", "set", device, "up")
-        return cls((one, other))
+    @contextmanager
+    def between(cls, one: tuple[str, str], other: tuple[str, str], delay_s: float) -> Iterator["Wire"]:
+        """A link, which is up; each end is the name of a namespace and its address there."""
+        names = one[0], other[0]
+        with delayed_link(names, Delays(delay_s)):
+            for name, address in (one, other):
+                ip("-n", name, "address", "add", f"{address}/24", "dev", "wire")
+                for device in ("lo", "wire"):
+                    ip("-n", name, "link", "set", device, "up")
+            yield cls(names)
 
     def worsen(self, folder: Path) -> None:
         """Loses and delays packets in both directions from now on; the folder is for the program."""

@@ -51,12 +51,28 @@ export default async function ({ given, open, tell }) {
   await page.waitForSelector("h1:has-text('GPU')");
   const broken = await page.innerText("h1");
 
+  const { page: beside } = await open(); // somebody types there when the server dies
+  await beside.goto(`${given.base}/start?probe=syscalls`);
+  await settled(beside);
+  await beside.fill("#option-interval_ms", "500");
+  await beside.fill("#duration", "77");
+  await beside.locator("main .filter input").pressSequentially("name = 'getp");
+  const form = async () => ({ values: await beside.locator("main input").evaluateAll((all) => all.map((one) => one.value)), focus: await beside.evaluate(() => document.activeElement.className) });
+  const typing = [await form()];
+
   await page.goto(`${given.base}/explore/syscall_summary?view=live`);
   await page.waitForSelector("[data-live=open]");
   process.kill(given.server, "SIGKILL");
   await page.waitForSelector("[data-live=away]");
+  typing.push(await form());
   await page.waitForSelector("[data-live=open]");
+  await beside.waitForSelector(".away", { state: "detached" }); // if it asked meanwhile
+  await beside.keyboard.type("id'");
+  typing.push(await form());
+  await beside.keyboard.press("Enter");
+  await beside.waitForURL(/only=/);
+  const command = await beside.innerText(".command code");
   await page.waitForSelector(".rows-row");
   const rows = await page.locator(".rows-row").count();
-  tell({ away, back, slow, late, upgraded, broken, live: ["away", "open"], rows });
+  tell({ away, back, slow, late, upgraded, broken, live: ["away", "open"], typing, command, rows });
 }

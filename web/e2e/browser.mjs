@@ -7,7 +7,7 @@ import { opened } from "./page.mjs";
 
 const PATIENCE_MS = 570_000;
 
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium-headless-shell", args: ["--no-sandbox"] });
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 for await (const line of createInterface({ input: process.stdin })) {
   const { script, given } = JSON.parse(line);

@@ -48,11 +48,12 @@ function refusal(answer) {
   return told;
 }
 
-/** Grave faults of accessibility, as lines of text; by some rules only, if they are named. */
-export async function faults(page, rules) {
+/** Grave faults of accessibility, as lines of text; by some rules only, or of a part of the page, if they are named. */
+export async function faults(page, { rules, part } = {}) {
   // Of lists, whose lines are alike, the first ones are looked at; and only faults are described: the rest takes long.
   const only = rules ? { runOnly: { type: "rule", values: rules } } : {};
   const all = new AxeBuilder({ page }).options({ resultTypes: ["violations"], preload: false, ...only }).setLegacyMode(true);
+  if (part) all.include(part);
   const { violations } = await REPEATED.reduce((axe, each) => axe.exclude(`${each}:nth-child(n+4)`), all).analyze();
   const grave = violations.filter((one) => GRAVE.includes(one.impact));
   return grave.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).slice(0, 3).join(", ")}`);

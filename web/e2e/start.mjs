@@ -9,7 +9,8 @@ export default async function ({ given, open, tell }) {
     await page.click("button[type=submit]");
     await page.waitForURL(/\/tasks\?.*group=/);
     await settled(page);
-    const [stop] = await page.locator("button:has-text('Stop all')").all();
+    const stop = page.locator("button:has-text('Stop all')");
+    await stop.waitFor();
     const group = new URL(page.url()).searchParams.get("group");
     return { command, group, rows: await page.locator("tbody tr").allInnerTexts(), stop };
   };

@@ -34,6 +34,12 @@ onSignedOut(() => {
 
 async function begin(): Promise<void> {
   setTheme(theme());
+  // At once, not one after the other: who is signed in, the screen's code, and the texts.
+  void router.load();
+  for (const match of router.matchRoutes(router.latestLocation)) {
+    const { routeId } = match as { routeId: keyof typeof router.routesById };
+    void router.loadRouteChunk(router.routesById[routeId]);
+  }
   await speak();
   createRoot(document.getElementById("root") as HTMLElement).render(
     <StrictMode>

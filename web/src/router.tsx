@@ -8,6 +8,7 @@ import {
   redirect,
 } from "@tanstack/react-router";
 
+import { streams } from "./api/catalogue";
 import { me } from "./api/session";
 import { ApiError } from "./api/problem";
 import { Broken } from "./frame/broken";
@@ -33,6 +34,7 @@ const inside = createRoute({
   id: "inside",
   component: Frame,
   beforeLoad: async ({ context, location }) => {
+    void context.queries.prefetchQuery(streams); // beside `me`: all screens need them before they can ask for anything else
     try {
       await context.queries.ensureQueryData(me);
     } catch (error) {

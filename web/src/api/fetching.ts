@@ -2,6 +2,7 @@ import { CSRF_HEADER, csrfToken } from "./cookies";
 import { ApiError, errorOf } from "./problem";
 
 const REFRESH = "/api/v1/auth/refresh";
+const PROOFS = /\/auth\/(login|logout|register|refresh)$/; // a 401 of these is no access token that has expired
 const SILENCE_MS = 30_000; // after which a server counts as away
 
 /** Called when the login has ended. */
@@ -18,7 +19,7 @@ export function onSignedOut(act: () => void): void {
 export async function fetching(input: Request): Promise<Response> {
   const again = input.clone();
   const answer = await sent(input);
-  if (answer.status !== 401 || input.url.includes("/auth/")) return answer;
+  if (answer.status !== 401 || PROOFS.test(input.url)) return answer;
   if (!(await refreshed())) {
     whenSignedOut();
     return answer;

@@ -7,6 +7,7 @@ import { Dialog, Modal, ModalOverlay } from "react-aria-components";
 import { streams } from "../api/catalogue";
 import { nodes } from "../nodes/nodes.api";
 import { processes } from "../nodes/processes.api";
+import { RanSince } from "../nodes/ransince";
 import { visible } from "../parts/format";
 import { named } from "../parts/process";
 import { type Search, useAddress } from "../parts/search";
@@ -58,7 +59,7 @@ function Finder({ close }: { close: () => void }) {
       ...(machines ?? []).map((node) => ({ name: node.hostname, detail: node.kernel, to: `/nodes/${node.machine_id}` })),
       ...(tasks ?? []).map((task) => ({ name: t`task ${task.probe}`, detail: `${task.hostname} ${targetOf(task)}`, to: `/tasks/${task.task_id}` })),
       ...(kinds ?? []).map((one) => ({ name: t`template ${one.name}`, detail: one.meaning, to: "/start", search: { template: one.name } })),
-      ...(running ?? []).map((one) => ({ name: `${visible(one.comm)} ${one.pid}`, detail: one.hostname, to: "/why", search: { machine: one.hostname, ...named(one.pid, one.start) } })),
+      ...(running?.all ?? []).map((one) => ({ name: `${visible(one.comm)} ${one.pid}`, detail: one.hostname, to: "/why", search: { machine: one.hostname, ...named(one.pid, one.start) } })),
     ],
     [known, machines, tasks, kinds, running, i18n, t],
   );
@@ -103,6 +104,7 @@ function Finder({ close }: { close: () => void }) {
         ))}
       </ul>
       {hidden > 0 && <p className="soft">{t`${hidden} hidden: write more of the name`}</p>}
+      <RanSince since={running?.since} />
     </div>
   );
 }

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { api, data } from "../api/client";
 import { useAsked } from "../parts/asked";
 import { useTotals } from "../parts/series";
+import { tokensOf } from "./tokens";
 
 /** What rows of a process have in common. */
 interface OfProcess {
@@ -72,18 +73,20 @@ export interface Gaps {
   longest_ns: number;
 }
 
-/** The gaps of requests, by `keyOf`: of those with the longest ones. The first token of a request follows none. */
-export function useGaps(requests: Request[] | undefined): ReadonlyMap<string, Gaps> {
-  const least = Math.min(...(requests ?? []).map((one) => one.request));
-  const pids = [...new Set((requests ?? []).map((one) => one.pid))];
-  const where = `draft = 0 and number > 0 and request >= ${least} and pid in (${pids.join(", ")})`;
-  const found = useTotals({ stream: "llama_token", by: ["machine", "pid", "request"], cells: [LONGEST, USUAL], top: 100, where }, pids.length > 0);
-  return new Map(
-    (found.data?.groups ?? []).map(({ key, values }) => [
+const MOST = 100; // groups that the API answers at most
+
+/** The gaps of requests, by `keyOf`. The first token of a request follows none. `cut`: those of some may not be among them. */
+export function useGaps(requests: Request[] = []): { gaps: ReadonlyMap<string, Gaps>; cut: boolean } {
+  const where = `draft = 0 and number > 0 and (${tokensOf(requests)})`;
+  const found = useTotals({ stream: "llama_token", by: ["machine", "pid", "request"], cells: [LONGEST, USUAL], top: MOST, where }, requests.length > 0);
+  const groups = found.data?.groups ?? [];
+  const gaps = new Map(
+    groups.map(({ key, values }) => [
       keyOf({ machine_id: String(key.machine_id), pid: Number(key.pid), request: Number(key.request) }),
       { p99_ns: Number(values[USUAL] ?? 0), longest_ns: Number(values[LONGEST] ?? 0) },
     ]),
   );
+  return { gaps, cut: groups.length === MOST && requests.some((one) => !gaps.has(keyOf(one))) };
 }
 
 export function keyOf({ machine_id, pid, request }: Pick<Request, "machine_id" | "pid" | "request">): string {

@@ -17,7 +17,7 @@ export function Requests() {
   const { t } = useLingui();
   const requests = useNewest<Request>("llama_request", SHOWN);
   const http = useNewest<HttpRequest>("ollama_request", HTTP).data ?? [];
-  const gaps = useGaps(requests.data);
+  const { gaps, cut } = useGaps(requests.data);
   return (
     <section className="card scroll">
       <h2>
@@ -32,42 +32,45 @@ export function Requests() {
               </Link>
             </Empty>
           ) : (
-            <Table
-              rows={all.map((one) => ({ ...one, http: around(one, http), gaps: gaps.get(keyOf(one)) }))}
-              keyOf={(one) => `${keyOf(one)} ${one.time}`}
-              fields={[
-                { name: t`Began`, show: (one) => clock(one.time) },
-                { name: t`Server`, show: (one) => <>{cell(one.comm)} <span className="soft">{cell(one.hostname)}</span></> },
-                { name: t`took`, number: true, show: (one) => told(one.duration_ns) },
-                { name: t`first token after`, number: true, show: (one) => told(one.ttft_ns) },
-                { name: t`tokens/s`, number: true, show: (one) => one.token_rate?.toFixed(1) ?? "–" },
-                { name: t`gaps, p99`, number: true, show: (one) => told(one.gaps?.p99_ns) },
-                { name: t`longest gap`, number: true, show: (one) => told(one.gaps?.longest_ns) },
-                { name: t`prompt`, number: true, show: (one) => count(one.prompt_tokens) },
-                { name: t`cached`, number: true, show: (one) => count(one.cached_tokens) },
-                { name: t`generated`, number: true, show: (one) => count(one.generated_tokens) },
-                { name: t`How it ended`, show: (one) => cell(one.ended) },
-                {
-                  name: t`HTTP`,
-                  className: "break",
-                  show: ({ http: around }) => (around ? <><Status status={around.status} /> {cell(around.path)} <span className="soft">{told(around.duration_ns)}</span></> : "–"),
-                },
-                {
-                  show: (one) => (
-                    <Link to="/explore/$stream" params={{ stream: "llama_token" }} search={(before) => ({ ...before, view: undefined, where: `pid = ${one.pid} and request = ${one.request}` })}>
-                      <Trans>its tokens</Trans>
-                    </Link>
-                  ),
-                },
-                {
-                  show: (one) => (
-                    <Link to="/why" search={whyOf("llama_request", one) ?? {}}>
-                      <Trans>Why?</Trans>
-                    </Link>
-                  ),
-                },
-              ]}
-            />
+            <>
+              <Table
+                rows={all.map((one) => ({ ...one, http: around(one, http), gaps: gaps.get(keyOf(one)) }))}
+                keyOf={(one) => `${keyOf(one)} ${one.time}`}
+                fields={[
+                  { name: t`Began`, show: (one) => clock(one.time) },
+                  { name: t`Server`, show: (one) => <>{cell(one.comm)} <span className="soft">{cell(one.hostname)}</span></> },
+                  { name: t`took`, number: true, show: (one) => told(one.duration_ns) },
+                  { name: t`first token after`, number: true, show: (one) => told(one.ttft_ns) },
+                  { name: t`tokens/s`, number: true, show: (one) => one.token_rate?.toFixed(1) ?? "–" },
+                  { name: t`gaps, p99`, number: true, show: (one) => told(one.gaps?.p99_ns) },
+                  { name: t`longest gap`, number: true, show: (one) => told(one.gaps?.longest_ns) },
+                  { name: t`prompt`, number: true, show: (one) => count(one.prompt_tokens) },
+                  { name: t`cached`, number: true, show: (one) => count(one.cached_tokens) },
+                  { name: t`generated`, number: true, show: (one) => count(one.generated_tokens) },
+                  { name: t`How it ended`, show: (one) => cell(one.ended) },
+                  {
+                    name: t`HTTP`,
+                    className: "break",
+                    show: ({ http: around }) => (around ? <><Status status={around.status} /> {cell(around.path)} <span className="soft">{told(around.duration_ns)}</span></> : "–"),
+                  },
+                  {
+                    show: (one) => (
+                      <Link to="/explore/$stream" params={{ stream: "llama_token" }} search={(before) => ({ ...before, view: undefined, where: `pid = ${one.pid} and request = ${one.request}` })}>
+                        <Trans>its tokens</Trans>
+                      </Link>
+                    ),
+                  },
+                  {
+                    show: (one) => (
+                      <Link to="/why" search={whyOf("llama_request", one) ?? {}}>
+                        <Trans>Why?</Trans>
+                      </Link>
+                    ),
+                  },
+                ]}
+              />
+              {cut && <p className="soft">{t`Gaps of some requests are hidden: choose a machine or a filter`}</p>}
+            </>
           )
         }
       </Shown>

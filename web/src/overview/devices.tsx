@@ -2,6 +2,7 @@ import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 
 import { useLatestDevices } from "../gpu/gpu.api";
+import { HiddenDevices } from "../gpu/hidden";
 import { Bars } from "../parts/bars";
 import { bytes } from "../parts/format";
 import { Empty, Shown } from "../parts/states";
@@ -15,7 +16,7 @@ export function Devices() {
         <Trans>GPUs</Trans>
       </h2>
       <Shown of={found} height={120}>
-        {(devices) =>
+        {({ devices, since }) =>
           devices.length === 0 ? (
             <Empty title={<Trans>No GPU is watched in this window</Trans>}>
               <Link to="/start" search={{ probe: "gpu" }}>
@@ -23,14 +24,17 @@ export function Devices() {
               </Link>
             </Empty>
           ) : (
-            <Bars
-              bars={devices.map((device) => ({
-                name: `${device.hostname} ${device.name} ${device.device}`,
-                value: device.gpu_percent ?? 0,
-                told: `${device.gpu_percent ?? "?"} % · ${bytes(device.memory_used_bytes ?? 0)}`,
-                link: (told) => <Link to="/gpu">{told}</Link>,
-              }))}
-            />
+            <>
+              <Bars
+                bars={devices.map((device) => ({
+                  name: `${device.hostname} ${device.name} ${device.device}`,
+                  value: device.gpu_percent ?? 0,
+                  told: `${device.gpu_percent ?? "?"} % · ${bytes(device.memory_used_bytes ?? 0)}`,
+                  link: (told) => <Link to="/gpu">{told}</Link>,
+                }))}
+              />
+              <HiddenDevices since={since} />
+            </>
           )
         }
       </Shown>

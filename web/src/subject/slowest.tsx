@@ -10,8 +10,10 @@ import { OpenedRow, useOpen } from "../explore/opened";
 import { useAsked } from "../parts/asked";
 import { cell, clock, duration, visible } from "../parts/format";
 import { whyOf } from "../parts/request";
+import { said } from "../parts/said";
 import { Empty, Shown } from "../parts/states";
 import { Table } from "../parts/table";
+import { UNUSUAL } from "./unusual";
 
 interface Slow {
   duration: string;
@@ -21,7 +23,7 @@ interface Slow {
 
 /** The rows that took the longest, each with what differs from the median one. */
 export function Slowest({ stream: name, title }: { stream: string; title: string }) {
-  const { t } = useLingui();
+  const { t, i18n } = useLingui();
   const { key, now, live, ready } = useAsked(name, { card: title });
   const stream = useStream(name);
   const open = useOpen(stream);
@@ -57,7 +59,7 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
                 { name: t`Program`, show: ({ row }) => cell(row.comm) },
                 named !== undefined && { name: named.name, className: "break mono", show: ({ row }) => cell(row[named.name]) },
                 { name: t`took`, number: true, show: ({ row, longer_ns }) => <>{duration(Number(row[column] ?? 0))} <span className="soft">+{duration(longer_ns)}</span></> },
-                { name: t`What differs from the median one`, className: "break", show: ({ differs }) => differs.map((one) => visible(one.sentence)).join("; ") || "–" },
+                { name: t`What differs from the median one`, className: "break", show: ({ differs }) => differs.map((one) => visible(said(i18n, one.sentence, UNUSUAL))).join("; ") || "–" },
                 {
                   show: ({ row }) => {
                     const why = whyOf(name, row);

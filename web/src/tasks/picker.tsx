@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { processes } from "../nodes/processes.api";
+import { RanSince } from "../nodes/ransince";
 import { Cut } from "../parts/cut";
 import { share, visible } from "../parts/format";
 
@@ -29,7 +30,7 @@ export function Picker({ machine, target, onChange }: Props) {
   const { t } = useLingui();
   const [find, setFind] = useState("");
   const listed = useQuery({ ...processes(machine || undefined), enabled: machine !== "" }).data;
-  const running = machine === "" ? [] : (listed ?? []); // not the ones of the machine before
+  const running = machine === "" ? [] : (listed?.all ?? []); // not the ones of the machine before
   const words = find.toLowerCase().split(/\s+/);
   const found = running.filter((one) => words.every((word) => `${one.pid} ${one.comm}`.toLowerCase().includes(word)));
   const names: Record<(typeof TEXTS)[number], string> = {
@@ -61,6 +62,7 @@ export function Picker({ machine, target, onChange }: Props) {
           </ul>
         )}
       </Cut>
+      {machine !== "" && <RanSince since={listed?.since} />}
       <details open={machine === "" || TEXTS.some((name) => target[name])}>
         <summary>
           <Trans>By name, path, cgroup or container</Trans>

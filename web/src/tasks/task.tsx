@@ -7,10 +7,12 @@ import type { Task } from "../api/answers";
 import { includes, me } from "../api/session";
 import { Command } from "../parts/command";
 import { bytes, count, duration, moment, share, visible } from "../parts/format";
+import { said } from "../parts/said";
 import { Failed, Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { BooksInWords } from "./books";
 import { commandOf } from "./command";
+import { OF_TASKS } from "./sentences";
 import { oneTask } from "./tasks.api";
 import "./tasks.css";
 import { StateBadge, targetOf } from "./tasktable";
@@ -28,18 +30,26 @@ export function OneTask() {
 }
 
 function Whole({ task }: { task: Task }) {
-  const { t } = useLingui();
+  const { t, i18n } = useLingui();
   const { data: who } = useQuery(me);
   const queries = useQueryClient();
   const stop = useMutation({
     mutationFn: () => data(api.POST("/api/v1/tasks/{task_id}/stop", { params: { path: { task_id: task.task_id } } })),
     onSuccess: () => queries.invalidateQueries({ queryKey: ["tasks"] }),
   });
+  const wrong = task.reason ?? task.error;
+  const ends = {
+    request: t`it was stopped`,
+    lease: t`its time was over`,
+    failure: t`it failed`,
+    shutdown: t`its agent was stopped`,
+    killed: t`its agent was killed`,
+  };
   return (
     <>
       <header>
         <h1>{task.probe}</h1>
-        <StateBadge task={task} />
+        <StateBadge state={task.state} />
         <span className="soft">
           <Link to="/nodes/$node" params={{ node: task.node }}>
             {visible(task.hostname)}
@@ -55,7 +65,7 @@ function Whole({ task }: { task: Task }) {
         )}
       </header>
       {stop.error && <Failed error={stop.error} />}
-      {(task.reason ?? task.error) && <p className="card warn break">{task.reason ?? task.error}</p>}
+      {wrong && <p className="card warn break">{visible(said(i18n, wrong, OF_TASKS))}</p>}
       <div className="cards">
         <section className="card">
           <h2>
@@ -71,7 +81,7 @@ function Whole({ task }: { task: Task }) {
           ))}
           {task.notes.map((note) => (
             <p key={note} className="break">
-              ⚠ {note}
+              ⚠ {visible(said(i18n, note, OF_TASKS))}
             </p>
           ))}
         </section>
@@ -107,10 +117,10 @@ function Whole({ task }: { task: Task }) {
           fields={[
             { name: t`Started`, show: (run) => run.started ? moment(run.started) : "–" },
             { name: t`Ended`, show: (run) => run.ended ? moment(run.ended) : "–" },
-            { name: t`State`, show: (run) => <>{run.state} <span className="soft">{run.end}</span> <span className="bad break">{run.error}</span></> },
+            { name: t`State`, show: (run) => <><StateBadge state={run.state} /> <span className="soft">{run.end && ends[run.end]}</span> <span className="bad break">{visible(run.error ?? "")}</span></> },
             { name: t`Attached by`, className: "break", show: (run) => run.attach_point },
             { name: t`Sent`, number: true, show: (run) => bytes(run.sent_bytes) },
-            { name: t`Notes`, className: "break", show: (run) => run.notes.join("; ") },
+            { name: t`Notes`, className: "break", show: (run) => visible(run.notes.map((note) => said(i18n, note, OF_TASKS)).join("; ")) },
           ]}
         />
       </section>

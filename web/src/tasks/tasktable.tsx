@@ -3,9 +3,11 @@ import { Link } from "@tanstack/react-router";
 
 import type { Task } from "../api/answers";
 import { count, share, since, visible } from "../parts/format";
+import { said } from "../parts/said";
 import { Empty } from "../parts/states";
 import { Table } from "../parts/table";
 import { lostOf } from "./books";
+import { OF_TASKS } from "./sentences";
 
 const KINDS: Record<Task["state"], string> = {
   pending: "warn",
@@ -16,7 +18,8 @@ const KINDS: Record<Task["state"], string> = {
   failed: "bad",
 };
 
-export function StateBadge({ task }: { task: Task }) {
+/** The state of a task, or of a run of it. */
+export function StateBadge({ state }: { state: Task["state"] }) {
   const { t } = useLingui();
   const names: Record<Task["state"], string> = {
     pending: t`waits`,
@@ -26,7 +29,7 @@ export function StateBadge({ task }: { task: Task }) {
     stopped: t`stopped`,
     failed: t`failed`,
   };
-  return <span className={`badge ${KINDS[task.state]}`}>{names[task.state]}</span>;
+  return <span className={`badge ${KINDS[state]}`}>{names[state]}</span>;
 }
 
 /** What a task watches, as the command line says it. */
@@ -37,7 +40,7 @@ export function targetOf(task: Pick<Task, "target">): string {
 }
 
 export function TaskTable({ tasks, withNode = false, first }: { tasks: Task[]; withNode?: boolean; first?: number }) {
-  const { t } = useLingui();
+  const { t, i18n } = useLingui();
   if (tasks.length === 0) {
     return (
       <Empty title={<Trans>No tasks</Trans>}>
@@ -66,7 +69,7 @@ export function TaskTable({ tasks, withNode = false, first }: { tasks: Task[]; w
           name: t`State`,
           show: (task) => (
             <>
-              <StateBadge task={task} /> <span className="soft break">{visible(task.reason ?? task.error ?? "")}</span>
+              <StateBadge state={task.state} /> <span className="soft break">{visible(said(i18n, task.reason ?? task.error ?? "", OF_TASKS))}</span>
             </>
           ),
         },

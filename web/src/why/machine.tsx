@@ -13,6 +13,7 @@ import { Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { askedPart, isLive } from "../parts/times";
 import { Remedy } from "./remedy";
+import { sentenceOf } from "./sentence";
 
 const TELLING = ["why_process_summary", "sched_process_summary"]; // the streams that tell of a machine's processes
 
@@ -52,7 +53,7 @@ function Several({ known }: { known: Node[] }) {
 
 /** Which processes of a machine used its CPUs, and which waited for them. */
 function OneMachine() {
-  const { t } = useLingui();
+  const { t, i18n } = useLingui();
   const [search] = useAddress();
   const { since, until, brushed, machine } = search;
   const { where, ready } = useFilterAmong(TELLING, t`The machine in this window`);
@@ -74,7 +75,7 @@ function OneMachine() {
             <p className="soft">
               {moment(answer.since)} – {clock(answer.until)}
             </p>
-            <p className="sentence">{cell(answer.sentence)}</p>
+            <p className="sentence">{cell(sentenceOf(i18n, answer.sentence))}</p>
             {answer.not_recorded.map((one) => (
               <Remedy key={one.stream} lacks={one} machine={answer.machine_id} pid={null} />
             ))}

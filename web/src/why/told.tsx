@@ -1,28 +1,31 @@
-import { Trans } from "@lingui/react/macro";
+import { Trans, useLingui } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 
 import type { components } from "../api/schema";
-import { FlamePicture } from "../flames/picture";
 import { cell, clock, moment } from "../parts/format";
 import { named, rowsOf } from "../parts/process";
 import { Partial } from "../parts/states";
+import { Blocked } from "./blocked";
 import { Remedy } from "./remedy";
 import { RequestParts } from "./request";
+import { sentenceOf } from "./sentence";
 import { Split } from "./split";
 import { Things } from "./things";
 import { Timeline } from "./timeline";
 
 /** The sentence first, then threads, what the process did and waited for, stacks. */
 export function Told({ answer }: { answer: components["schemas"]["Why"] }) {
+  const { i18n } = useLingui();
   const { pid, start_ns, request } = answer;
   if (pid === null || start_ns === null) return null; // of a machine
+  const most = Math.max(...answer.threads.map((thread) => thread.total_ns));
   return (
     <>
       <section className="card">
         <p className="soft break">
           <span className="mono">{pid}</span> {cell(answer.exe)} · {moment(request?.begin ?? answer.since)} – {clock(request?.end ?? answer.until)}
         </p>
-        <p className="sentence">{cell(answer.sentence)}</p>
+        <p className="sentence">{cell(sentenceOf(i18n, answer.sentence))}</p>
         {request ? <RequestParts request={request} machine={answer.machine_id} /> : answer.wall && <Split times={answer.wall} />}
         {!answer.complete && (
           <Partial>
@@ -50,26 +53,17 @@ export function Told({ answer }: { answer: components["schemas"]["Why"] }) {
             <Trans>Threads</Trans>
           </h2>
           {answer.threads.map((thread) => (
-            <div key={thread.tid} className="thread">
+            <div key={`${thread.tid} ${thread.name}`} className="thread">
               <span className="clip">
                 {cell(thread.name)} <span className="soft">{thread.tid}</span>
               </span>
-              <Split times={thread} most={answer.threads[0]?.total_ns} />
+              <Split times={thread} most={most} />
             </div>
           ))}
         </section>
       )}
       <Things answer={answer} />
-      <section className="card">
-        <h2>
-          <Trans>Where it was blocked, by stack</Trans>
-        </h2>
-        <FlamePicture
-          stream={{ name: "why_summary" }}
-          query={{ since: answer.since, until: answer.until, machine: answer.machine_id, where: rowsOf(pid, start_ns), by: "blocked_ns" }}
-          cacheKey={["why", pid, start_ns, answer.machine_id, answer.since, answer.until]}
-        />
-      </section>
+      <Blocked answer={answer} rows={rowsOf(pid, start_ns)} />
     </>
   );
 }

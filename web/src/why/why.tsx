@@ -22,7 +22,7 @@ export function Why() {
   const start = search.start ? Number(search.start) : undefined;
   const { machine } = search;
   const chosen = request !== undefined || pid > 0;
-  useCards(chosen ? [{ name: t`Why`, lacks: [] }] : []);
+  useCards(chosen ? [{ name: t`Its times, threads and calls`, lacks: [] }] : []); // they are of the whole process
   const found = useQuery({
     queryKey: request ? ["why", search.request, machine] : ["why", pid, start, machine, search.since, search.until, search.brushed],
     queryFn: ({ signal }) => {

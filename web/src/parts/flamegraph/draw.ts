@@ -55,14 +55,14 @@ export function draw(context: CanvasRenderingContext2D, frames: Frames, look: Lo
   context.textBaseline = "middle";
   for (const index of path(frames, zoom)) rectangle(context, frames, look, view, index, 0, width);
   const [from, whole] = [frames.start[zoom] ?? 0, frames.value[zoom] || 1];
-  const last = Math.min(Math.ceil((top + height) / HIGH), frames.depth - 1);
-  for (let level = Math.max(Math.floor(top / HIGH), frames.level[zoom] ?? 0); level <= last; level += 1) {
-    const end = placeIn(frames, level, frames.end[zoom] ?? 0);
-    for (let place = placeIn(frames, level, zoom); place < end; place += 1) {
-      const index = frames.byLevel[place] ?? 0;
-      const wide = ((frames.value[index] ?? 0) / whole) * width;
-      if (wide >= LEAST) rectangle(context, frames, look, view, index, (((frames.start[index] ?? 0) - from) / whole) * width, wide);
-    }
+  const [first, last] = [Math.floor(top / HIGH), Math.ceil((top + height) / HIGH)];
+  const end = frames.end[zoom] ?? 0;
+  for (let index = zoom; index < end;) {
+    const level = frames.level[index] ?? 0;
+    const wide = ((frames.value[index] ?? 0) / whole) * width;
+    const isSeen = wide >= LEAST && level <= last;
+    if (isSeen && level >= first) rectangle(context, frames, look, view, index, (((frames.start[index] ?? 0) - from) / whole) * width, wide);
+    index = isSeen ? index + 1 : (frames.end[index] ?? end); // what a frame calls is not wider
   }
 }
 
@@ -99,7 +99,12 @@ export function tooNarrow(frames: Frames, zoom: number, width: number): number {
   const least = (LEAST * (frames.value[zoom] || 1)) / Math.max(width, 1);
   const end = frames.end[zoom] ?? 0;
   let narrow = 0;
-  for (let index = zoom; index < end; index += 1) if ((frames.value[index] ?? 0) < least) narrow += 1;
+  for (let index = zoom; index < end;) {
+    const isNarrow = (frames.value[index] ?? 0) < least;
+    const next = isNarrow ? (frames.end[index] ?? end) : index + 1;
+    if (isNarrow) narrow += next - index;
+    index = next;
+  }
   return narrow;
 }
 
