@@ -90,7 +90,7 @@ class AgentCollector(Collector):
         )
 
     def _of_tasks(self) -> Iterator[Metric]:
-        states = Counter(_state(task) for task in self._tasks.all())
+        states = Counter(_STATES[task.state] for task in self._tasks.all())
         family = GaugeMetricFamily("scope_tasks", "Tasks by state", labels=["state"])
         for name in _STATES.values():
             family.add_metric([name], states[name])
@@ -170,12 +170,6 @@ class AgentCollector(Collector):
             for stream in run.definition.probe.public_streams:
                 for row in run.latest(stream.name) if stream.labels else ():
                     yield stream, row
-
-
-def _state(task: Any) -> str:
-    if task.run and not task.failure:
-        return _STATES[task.run.progress.state]
-    return "failed" if task.failure else "pending"
 
 
 def registry(collector: AgentCollector) -> CollectorRegistry:

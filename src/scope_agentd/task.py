@@ -58,6 +58,15 @@ class Task:
         """Whether a run of the task records now."""
         return self.run is not None and self.run.progress.state == task_pb2.TASK_STATE_RUNNING
 
+    @property
+    def state(self) -> "task_pb2.TaskState.ValueType":
+        """State of the latest run if it recorded, or else of the task, which then starts, has failed or has ended."""
+        if self.run and self.run.progress.recorded:
+            return self.run.progress.state
+        if self.failure:
+            return task_pb2.TASK_STATE_FAILED
+        return task_pb2.TASK_STATE_STOPPED if self.over.is_set() else task_pb2.TASK_STATE_STARTING
+
     def release(self, end: "task_pb2.TaskEnd.ValueType", stopped_by: str = "") -> None:
         """Marks the task as no longer wanted; only the first reason is kept, with the person who asked for it."""
         if self.unwanted == task_pb2.TASK_END_UNSPECIFIED:

@@ -50,12 +50,9 @@ def task_message(task: Task) -> control_pb2.Task:
 def _run_message(task: Task) -> control_pb2.Run:
     run = task.run
     if run is None or not run.progress.recorded:
-        state = task_pb2.TASK_STATE_FAILED if task.failure else task_pb2.TASK_STATE_STARTING
-        if task.over.is_set() and not task.failure:
-            state = task_pb2.TASK_STATE_STOPPED
         task_id = task.wanted.task_id
         return control_pb2.Run(
-            task_id=task_id, state=state, end=task.unwanted, error=task.error, stopped_by=task.stopped_by
+            task_id=task_id, state=task.state, end=task.unwanted, error=task.error, stopped_by=task.stopped_by
         )
     return _recorded(task.wanted.task_id, run)
 

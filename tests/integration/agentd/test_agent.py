@@ -6,6 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import astuple
 from pathlib import Path
@@ -19,6 +21,7 @@ from tests.integration.agentd.conftest import control_of
 from tests.integration.agentd.driving import (
     Caller,
     Failure,
+    definition,
     held_calls,
     request,
     run_to_end,
@@ -28,15 +31,16 @@ from tests.integration.agentd.driving import (
     tasks_of,
     until,
 )
-from tests.integration.agentd.stand_in_server import StandInServer
+from tests.integration.agentd.stand_in_server import StandInServer, wanted
 
+from scope_agentd.definition import Definition, check_definition
 from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, SpoolFailed, StateUnusable
 from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.settings import Settings
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.host import features
 from scope_bpf.probes import probes
-from scope_proto.scope.v1 import control_pb2
+from scope_proto.scope.v1 import control_pb2, task_pb2
 from scope_server.identity.authority import Authority
 from scope_wire.channel import open_channel
 from scope_wire.endpoint import Endpoint
@@ -199,6 +203,29 @@ async def test_metrics_have_every_counter_and_no_open_label(start_agent: StartAg
         await stop(agent, task.task_id)
         after = await scraped(port)
     assert (after[SYSCALLS], after['scope_tasks{state="stopped"}']) == (1009, 1)
+
+
+async def test_a_task_that_never_started_is_counted_once(
+    start_agent: StartAgent, server: StandInServer, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that is no longer wanted before its first run counts as starting until it has ended, then as stopped."""
+    checks, go_on = threading.Event(), threading.Event()
+
+    def slow(wanted: task_pb2.Definition) -> Definition:
+        checks.set()
+        go_on.wait(60)
+        return check_definition(wanted)
+
+    monkeypatch.setattr("scope_agentd.task.check_definition", slow)
+    server.want(wanted(str(uuid.uuid4()), definition("process")))
+    async with start_agent(metrics=f"127.0.0.1:{port}"):
+        await until(checks.is_set)
+        assert (await scraped(port))['scope_tasks{state="starting"}'] == 1
+        server.want()
+        await until(lambda: server.reports[-1].wanted_number == 2)
+        go_on.set()
+        while (await scraped(port))['scope_tasks{state="stopped"}'] != 1:
+            await asyncio.sleep(0.05)
 
 
 async def test_counters_never_fall(

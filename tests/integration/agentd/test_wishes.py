@@ -138,11 +138,12 @@ async def test_a_run_that_cannot_be_written_down_closes_its_books(
     server.want(wanted(task_id, definition("process")))
     async with start_agent():
         await until(lambda: state(server, task_id) == RUNNING)
-    first, second = server.of_all(task_id)
-    assert first.end and first.closed
+        server.want()
+        await until(lambda: state(server, task_id) == STOPPED and all(run.closed for run in server.of_all(task_id)))
+    first, _second = server.of_all(task_id)
+    assert first.end
     assert first.end.end == task_pb2.TASK_END_FAILURE
     assert "No space left on device" in first.end.error
-    assert second.closed
 
 
 async def test_a_first_start_that_fails_after_a_restart_drops_no_task(
