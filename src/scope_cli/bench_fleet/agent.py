@@ -42,6 +42,7 @@ class Agent:
     tasks: dict[str, control_pb2.Task] = field(default_factory=dict)
     uploading: bool = False
     answered: int = 0
+    wanted_number: int = 0
 
     def __post_init__(self) -> None:
         self.link = Link(self.membership, None, _Attendance(self), _Upload(self))
@@ -72,6 +73,7 @@ class Agent:
                 self.tasks[one.task_id] = control_pb2.Task(
                     task_id=one.task_id, origin=task_pb2.ORIGIN_SERVER, definition=one.definition, run=run
                 )
+        self.wanted_number = wanted.number
         self.wake()
 
     def wake(self) -> None:
@@ -118,6 +120,7 @@ class _Attendance:
                 ktime_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
                 utc_ns=time.time_ns(),
                 next_ms=int(1000 * every_s),
+                wanted_number=self.agent.wanted_number,
             )
             report.spool.limit_bytes = 1 << 30
             told = now

@@ -162,13 +162,20 @@ class Reconciler:
             "before": [session.stored_number for session in changed],
             "number": numbers,
         }
-        kept = {row["machine"] for row in await self._database.fetch("tell_wanted", columns)}
+        told: dict[int, list[dict[str, Any]]] = {}
+        leaving: set[int] = set()
+        for row in await self._database.fetch("tell_wanted", columns):
+            machine = row.pop("machine")
+            if row.pop("leaving"):
+                leaving.add(machine)
+            told.setdefault(machine, []).extend([row] if row["task_id"] else [])
         for session, number in zip(changed, numbers, strict=True):
-            if session.machine.key not in kept:
+            machine = session.machine.key
+            if machine not in told:
                 session.end(NoSession(WENT_BACK))
                 continue
             session.stored_number = session.number = number
-            session.told = wanted[session.machine.key]
+            session.told, session.leaving = told[machine], number if machine in leaving else 0
             session.wish(_message(number, session))
 
     async def _close_forgotten(self) -> None:

@@ -22,10 +22,11 @@ _LONGEST_PAUSE_S = 5.0
 
 @dataclass(eq=False)
 class _Unwritten:
-    """Unwritten reports of one machine, by task."""
+    """Unwritten reports of one machine, by task; and the number of the Wanted that it took before them, 0: none."""
 
     machine: Machine
     tasks: dict[str, Reported] = field(default_factory=dict)
+    taken: int = 0
 
 
 class Reports:
@@ -39,16 +40,22 @@ class Reports:
         self._machines: dict[int, _Unwritten] = {}
         self._woken: asyncio.Queue[_Unwritten] = asyncio.Queue()
 
-    def put(self, machine: Machine, tasks: Iterable[Reported]) -> None:
-        """Adds reports of a machine; they replace earlier reports of the same tasks."""
+    def put(self, machine: Machine, tasks: Iterable[Reported], taken: int = 0) -> None:
+        """Adds reports of a machine; they replace earlier reports of the same tasks.
+
+        Args:
+            taken: number of a Wanted that ends tasks, and that the agent took before it reported; 0: none.
+        """
         told = {one.task["task_id"]: one for one in tasks}
-        if not told:
+        if not told and not taken:
             return
         if machine.key not in self._machines:
             self._machines[machine.key] = _Unwritten(machine)
             self._woken.put_nowait(self._machines[machine.key])
-        self._machines[machine.key].machine = machine
-        self._machines[machine.key].tasks |= told
+        unwritten = self._machines[machine.key]
+        unwritten.machine = machine
+        unwritten.tasks |= told
+        unwritten.taken = max(unwritten.taken, taken)
 
     def waiting(self, machine: Machine) -> bool:
         """Whether a report of this machine is not written yet."""
@@ -63,7 +70,7 @@ class Reports:
 
     async def _drain(self, unwritten: _Unwritten) -> None:
         pause = _BETWEEN_S
-        while unwritten.tasks:
+        while unwritten.tasks or unwritten.taken:
             try:
                 await self._write(unwritten)
                 pause = _BETWEEN_S
@@ -76,6 +83,7 @@ class Reports:
         del self._machines[unwritten.machine.key]
 
     async def _write(self, unwritten: _Unwritten) -> None:
+        taken = unwritten.taken
         for task_id, told in list(unwritten.tasks.items()):
             try:
                 await self._enter(unwritten.machine, told)
@@ -83,6 +91,9 @@ class Reports:
                 log.exception("a report cannot be written", extra={"task": task_id})
             if unwritten.tasks.get(task_id) is told:
                 del unwritten.tasks[task_id]
+        if taken:  # after the runs that its agent had begun until then
+            await self._database.run("take_wanted", {"machine": unwritten.machine.key, "number": taken})
+            unwritten.taken = 0 if unwritten.taken == taken else unwritten.taken
 
     async def _enter(self, machine: Machine, told: Reported) -> None:
         # One row per statement: a transaction that locks two rows could deadlock with a writer.

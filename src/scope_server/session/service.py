@@ -205,7 +205,10 @@ class SessionService(SessionServicer):
             session.open_runs = frozenset(_open_runs(report, told))
             session.acknowledged = tuple(acknowledged(one) for one in report.acknowledged)
             session.stopped = frozenset(one.task["task_id"] for one in told if one.stopped)
-        self._reports.put(session.machine, told)
+        taken = session.leaving if 0 < session.leaving <= report.wanted_number else 0
+        if taken:
+            session.leaving = 0
+        self._reports.put(session.machine, told, taken)
         spool = {field.name: value for field, value in session.spool.ListFields()} if session.spool else None
         self._seen.note(session.machine.key, session.clock_ahead_ns, spool)
         if first:

@@ -37,6 +37,8 @@ class Session:
         number: number of the last Wanted that the agent got, from this server or another.
         stored_number: the number that the database has; None: it has none yet.
         told: the rows of the wanted tasks that the agent was told last; None: none yet.
+        leaving: number of the last Wanted, if it lacks tasks that the agent was told of before; 0: it does not, or the
+            agent has taken it.
         takes_records: whether the agent may upload.
         gone: set when the session is over and all its work has ended.
     """
@@ -53,6 +55,7 @@ class Session:
         self.number = 0
         self.stored_number: int | None = None
         self.told: list[dict[str, Any]] | None = None
+        self.leaving = 0
         self.takes_records = False
         self.reported = False
         self.gone = asyncio.Event()

@@ -173,6 +173,8 @@ class StandInAgent:
                     continue
                 self.wishes.append(reply.wanted)
                 self._obey(reply.wanted)
+                if self.every_s is not None:
+                    self._changed.set()
                 welcome.set()
         except grpc.aio.AioRpcError as error:
             self.status, self.details = error.code(), error.details() or ""

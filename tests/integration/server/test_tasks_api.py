@@ -128,7 +128,8 @@ async def test_a_refused_start_is_told_and_not_wanted_any_more(start_server: Sta
         status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls", "target": {"pid": 4711}})
         assert (status, problem["detail"]) == (400, agent.refusal)
         (task,) = (await server.get("tasks"))["tasks"]
-        assert (task["wanted"], task["state"], task["reason"]) == (False, "failed", agent.refusal)
+        assert (task["wanted"], task["reason"]) == (False, agent.refusal)
+        await until(lambda: server.task(task["task_id"]), lambda found: found["state"] == "failed")
         assert (await server.get("tasks", state="active"))["tasks"] == []
         await until(lambda: _last_wish(agent), lambda wish: not wish.tasks)
 
@@ -189,6 +190,29 @@ async def test_a_stop_reaches_a_machine_that_is_away(start_server: StartServer) 
         assert "the agent is not connected" in task["reason"]
         async with agent.attending(server):
             await until(lambda: server.task(task_id), lambda found: found["state"] == "stopped")
+
+
+async def test_a_machine_that_is_away_may_begin_a_task_again(start_server: StartServer) -> None:
+    """A task whose last run has ended is `stopping`, too, until its agent has heard that it is no longer wanted, since
+    the agent may begin another run. A task that no agent was told of stops at once."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        async with agent.attending(server):
+            task_id = await server.start()
+            agent.change(task_id, STOPPED, end=task_pb2.TASK_END_SHUTDOWN)
+            await until(lambda: server.task(task_id), lambda found: found["runs"][0]["state"] == "stopped")
+        await until(lambda: server.get("nodes"), lambda found: not found["nodes"][0]["connected"])
+        never_told = (await server.ask("POST", "tasks", json={"probe": "sched"}))[1]["task_id"]
+        assert (await server.stop(never_told))["state"] == "stopped"
+        task = await server.stop(task_id)
+        assert (task["state"], task["reason"]) == (
+            "stopping",
+            "the agent is not connected; it stops the task when it connects",
+        )
+        async with agent.attending(server):
+            await until(lambda: server.task(task_id), lambda found: found["state"] == "stopped")
+        async with agent.attending(server):
+            assert (await server.task(task_id))["state"] == "stopped"
 
 
 async def test_what_is_wanted_survives_restarts(start_server: StartServer) -> None:

@@ -5,7 +5,7 @@ import type { Sentence } from "../parts/said";
 /** What server and agents say of tasks most often, in English, and the same in the page's language. */
 export const OF_TASKS: Sentence[] = [
   [/^the agent is not connected$/, () => msg`the agent is not connected`],
-  [/^the agent is not connected; it gets the task when it connects$/, () => msg`the agent is not connected; it gets the task when it connects`],
+  [/^the agent is not connected; it stops the task when it connects$/, () => msg`the agent is not connected; it stops the task when it connects`],
   [/^its agent is older than tasks with a filter: update it, or start the task without `where`$/, () => msg`its agent is older than tasks with a filter: update it, or start the task without a filter`],
   [/^its agent has not started it yet: a few tasks start at a time$/, () => msg`its agent has not started it yet: a few tasks start at a time`],
   [/^not recorded from (.+) to (.+) UTC: its agent was stopped$/, (since, until) => msg`not recorded from ${since} to ${until} UTC: its agent was stopped`],

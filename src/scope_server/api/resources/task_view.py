@@ -148,7 +148,7 @@ def _shown(row: Mapping[str, Any], connected: bool, old: bool, gaps: list[str]) 
             reason = _TOO_OLD
         reason = reason or (_COMING if connected else _AWAY)
     elif not connected and row["state"] == "stopping":
-        reason = f"{_AWAY}; it gets the task when it connects"
+        reason = f"{_AWAY}; it stops the task when it connects"
     return Task(
         **{**row, "reason": reason, "notes": [*gaps, *row["notes"]]},
         target=definition.get("target", {}),

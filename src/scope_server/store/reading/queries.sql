@@ -113,7 +113,9 @@ ON CONFLICT (name) DO UPDATE SET (meaning, parts, made_by, made) = (EXCLUDED.mea
 DELETE FROM store.templates WHERE name = %(name)s;
 
 -- name: unwant_group
-UPDATE store.tasks SET wanted = false, next_try = NULL WHERE "group" = %(group)s AND wanted;
+UPDATE store.tasks
+SET wanted = false, next_try = NULL
+WHERE id IN (SELECT id FROM store.tasks WHERE "group" = %(group)s AND wanted ORDER BY id FOR NO KEY UPDATE);
 
 -- name: unwant_task
 UPDATE store.tasks SET wanted = false, next_try = NULL WHERE task_id = %(task_id)s AND origin = 'server';
@@ -146,8 +148,11 @@ WHERE machine = ANY(%(machines)s::integer[]) AND origin = 'server' AND wanted
   AND (deadline IS NULL OR deadline >= now() - interval '5 s')
 ORDER BY id;
 
+-- `open`: whether its agent records it, or may do so since it does not know that it is no longer wanted.
 -- name: task_progress
-SELECT t.origin, t.wanted, t.reason, m.machine_id, m.hostname, r.state, r.id IS NOT NULL AND r.ended IS NULL AS open
+SELECT t.origin, t.wanted, t.reason, m.machine_id, m.hostname, r.state,
+       r.id IS NOT NULL AND r.ended IS NULL
+           OR NOT t.wanted AND t.told IS NOT NULL AND (t.deadline IS NULL OR now() < t.deadline + interval '5 s') AS open
 FROM store.tasks t
 JOIN store.machines m ON m.id = t.machine
 LEFT JOIN LATERAL (SELECT id, state, ended FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT 1) r ON true
@@ -261,19 +266,40 @@ SELECT jsonb_build_array((SELECT system_identifier::text FROM pg_control_system(
 -- name: wanted_numbers
 SELECT id AS machine, wanted_number FROM store.machines WHERE id = ANY(%(machines)s::integer[]);
 
--- Rows are locked in the order of their keys, so that servers do not deadlock.
+-- Gives machines' next messages their numbers, and returns the tasks in them; a machine without tasks has one row of
+-- nulls, and one that was told more than the database knows has none. `leaving`: whether its agent was told of tasks
+-- that are not in the message. Rows are locked in the order of their keys, so that nothing deadlocks.
 -- name: tell_wanted
-WITH told AS (
-    SELECT m.id, t.number
+WITH asked AS (
+    SELECT m.id, w.number
     FROM store.machines m
-    JOIN unnest(%(machine)s::integer[], %(before)s::bigint[], %(number)s::bigint[]) t (id, before, number)
-        ON t.id = m.id
-    WHERE coalesce(m.wanted_number, 0) >= coalesce(t.before, 0)
+    JOIN unnest(%(machine)s::integer[], %(before)s::bigint[], %(number)s::bigint[]) w (id, before, number)
+        ON w.id = m.id
+    WHERE coalesce(m.wanted_number, 0) >= coalesce(w.before, 0)
     ORDER BY m.id
     FOR NO KEY UPDATE OF m
+), numbered AS (
+    UPDATE store.machines m SET wanted_number = asked.number FROM asked WHERE m.id = asked.id
+    RETURNING m.id, asked.number
+), listed AS (
+    SELECT t.id, n.number
+    FROM store.tasks t JOIN numbered n ON n.id = t.machine
+    WHERE t.origin = 'server' AND t.wanted AND (t.deadline IS NULL OR t.deadline >= now() - interval '5 s')
+    ORDER BY t.id
+    FOR NO KEY UPDATE OF t
+), told AS (
+    UPDATE store.tasks t SET told = listed.number FROM listed WHERE t.id = listed.id
+    RETURNING t.id, t.machine, t.task_id::text, t.definition, t.deadline
 )
-UPDATE store.machines m SET wanted_number = told.number FROM told WHERE m.id = told.id
-RETURNING m.id AS machine;
+SELECT n.id AS machine, t.task_id, t.definition, t.deadline,
+       EXISTS (SELECT FROM store.tasks o
+               WHERE o.machine = n.id AND o.told IS NOT NULL AND NOT o.id IN (SELECT id FROM listed)) AS leaving
+FROM numbered n LEFT JOIN told t ON t.machine = n.id
+ORDER BY t.id;
+
+-- The machine's agent has taken the message with this number.
+-- name: take_wanted
+UPDATE store.tasks SET told = NULL WHERE machine = %(machine)s AND told < %(number)s;
 
 -- A task that was created before the agent's last message of wanted tasks, and is not among the agent's tasks, was
 -- stopped before this message.
@@ -352,22 +378,25 @@ WHERE c.count > 0;
 
 -- ---- tasks to show
 
--- A wanted task whose last run ended normally waits for the next run.
+-- A wanted task whose last run ended normally waits for the next run. One that is no longer wanted stops until its agent
+-- knows it, since the agent may have begun a run that it has not told yet.
 -- name: tasks
 SELECT * FROM (
     SELECT t.id, t.task_id::text, t."group"::text AS group_id, m.machine_id AS node, m.hostname, t.origin, t.probe, t.definition, d.wanted,
            CASE WHEN r.state IS NULL AND d.wanted THEN 'pending'
+                WHEN d.leaving THEN 'stopping'
                 WHEN r.state IS NULL THEN CASE WHEN t.reason IS NULL THEN 'stopped' ELSE 'failed' END
                 WHEN r.ended IS NULL AND NOT d.wanted AND t.origin = 'server' THEN 'stopping'
                 WHEN r.ended IS NOT NULL AND d.wanted AND r.state = 'stopped' THEN 'pending'
                 ELSE r.state END AS state,
-           d.wanted OR r.state IS NOT NULL AND r.ended IS NULL AS active,
+           d.wanted OR d.leaving OR r.state IS NOT NULL AND r.ended IS NULL AS active,
            t.reason, r.error, t.next_try, t.deadline, t.created, t.started_by, r.stopped_by, r.cost, coalesce(s.sent_bytes, 0) AS sent_bytes,
            coalesce(r.notes, '{}') AS notes
     FROM store.tasks t
     JOIN store.machines m ON m.id = t.machine
     CROSS JOIN LATERAL (
-        SELECT t.wanted AND (t.deadline IS NULL OR now() < t.deadline + interval '5 s') AS wanted
+        SELECT t.wanted AND lasts AS wanted, NOT t.wanted AND t.told IS NOT NULL AND lasts AS leaving
+        FROM (SELECT t.deadline IS NULL OR now() < t.deadline + interval '5 s' AS lasts) l
     ) d
     LEFT JOIN LATERAL (
         SELECT state, ended, error, stopped_by, cost, store.notes(id, notes) AS notes
