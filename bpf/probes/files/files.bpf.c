@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "scope.bpf.h"
 
+/* Whose records on a CPU: programs may interrupt each other, so each has its own. */
+enum file_writer {
+	OF_CALL,
+	OF_BEGIN,
+	OF_REFUSED,
+	OF_END,
+};
+
+#define FILE_WRITERS 4
+#define FILE_PATH_BUFFERS FILE_WRITERS
+
 #include "file.bpf.h"
 #include "unseen.bpf.h"
 
@@ -73,7 +84,7 @@ struct open_record {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, FILE_WRITERS);
 	__type(key, __u32);
 	__type(value, struct open_record);
 } open_records SEC(".maps");
@@ -127,8 +138,8 @@ static __always_inline bool enter_io(struct task_struct *task, struct file_threa
 
 static __always_inline void emit_open(struct task_struct *task, struct file_thread *call, __s64 ret)
 {
-	__u32 zero = 0, length;
-	struct open_record *record = bpf_map_lookup_elem(&open_records, &zero);
+	__u32 writer = OF_CALL, length;
+	struct open_record *record = bpf_map_lookup_elem(&open_records, &writer);
 	struct open_event *event;
 	bool cut = false;
 
@@ -168,7 +179,7 @@ static __always_inline void count_io(struct file_summary_value *value, bool read
 
 /* The file is a struct file's address or, if that is 0, the running task's fd. */
 static __always_inline void summarize_file(struct file_summary_key *key, __u64 file, __s32 fd, bool reads, __s64 ret,
-					   __u64 duration_ns)
+					   __u64 duration_ns, enum file_writer writer)
 {
 	struct file_summary_value *value = file_summary_slot(key);
 
@@ -177,7 +188,7 @@ static __always_inline void summarize_file(struct file_summary_key *key, __u64 f
 	if (!value->reads && !value->writes) {
 		if (!file)
 			file = (__u64)file_of_fd(bpf_get_current_task_btf(), fd);
-		emit_path_of_file(file, &key->file, stream_file_name, 0);
+		emit_path_of_file(file, &key->file, stream_file_name, writer);
 	}
 	count_io(value, reads, ret, duration_ns);
 }
@@ -188,11 +199,11 @@ static __always_inline void summarize_io(struct task_struct *task, struct file_t
 	struct file_summary_key key = {.file = call->file};
 
 	fill_process(&key.process, task);
-	summarize_file(&key, 0, call->fd, call->call == CALL_READ, ret, duration_ns);
+	summarize_file(&key, 0, call->fd, call->call == CALL_READ, ret, duration_ns, OF_CALL);
 	if (!copies(call->call))
 		return;
 	key.file = call->source;
-	summarize_file(&key, 0, call->source_fd, true, ret, duration_ns);
+	summarize_file(&key, 0, call->source_fd, true, ret, duration_ns, OF_CALL);
 }
 
 static __always_inline bool is_op(__u32 kind)

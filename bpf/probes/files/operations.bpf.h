@@ -126,15 +126,15 @@ static __always_inline struct file_operation *begin_operation(struct task_struct
 
 /* Resolves the path now: its directories may have other names when the request completes. */
 static __always_inline void resolve_path(struct file_operation *operation, struct task_struct *task, __s32 dfd,
-					 const char *name, bool of_user, bool in_root)
+					 const char *name, bool in_root, enum file_writer writer)
 {
-	__u32 zero = 0, length;
-	struct open_record *record = bpf_map_lookup_elem(&open_records, &zero);
+	__u32 number = writer, length;
+	struct open_record *record = bpf_map_lookup_elem(&open_records, &number);
 	bool cut = false;
 
 	if (!record)
 		return;
-	length = write_absolute_path(&record->path, task, dfd, name, of_user, in_root, &cut);
+	length = write_absolute_path(&record->path, task, dfd, name, writer == OF_REFUSED, in_root, &cut);
 	if (length > OPERATION_PATH_BYTES) {
 		scope_count_incomplete(stream_open);
 		return;
@@ -151,15 +151,16 @@ static __always_inline void submit_open(struct file_operation *operation, struct
 {
 	operation->open.flags = BPF_CORE_READ(open, how.flags);
 	operation->open.mode = BPF_CORE_READ(open, how.mode);
-	resolve_path(operation, task, BPF_CORE_READ(open, dfd), PREPARED_NAME(open, io_open, filename), false,
-		     BPF_CORE_READ(open, how.resolve) & RESOLVE_IN_ROOT);
+	resolve_path(operation, task, BPF_CORE_READ(open, dfd), PREPARED_NAME(open, io_open, filename),
+		     BPF_CORE_READ(open, how.resolve) & RESOLVE_IN_ROOT, OF_BEGIN);
 }
 
 /* Keeps what the record has: a path, and a second one or a target behind it. */
-static __always_inline void keep_paths(struct file_operation *operation, __u32 length, __u32 second, bool cut)
+static __always_inline void keep_paths(enum file_writer writer, struct file_operation *operation, __u32 length,
+				       __u32 second, bool cut)
 {
-	__u32 zero = 0, size = length + second;
-	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	__u32 number = writer, size = length + second;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &number);
 	struct file_op_event *event = &operation->op;
 
 	barrier_var(size); /* so that what is checked is what is used */
@@ -174,10 +175,10 @@ static __always_inline void keep_paths(struct file_operation *operation, __u32 l
 	event->new_path_truncated = event->new_path_read && record->cut;
 }
 
-static __always_inline bool was_cut(void)
+static __always_inline bool was_cut(enum file_writer writer)
 {
-	__u32 zero = 0;
-	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	__u32 number = writer;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &number);
 	bool cut = record && record->cut;
 
 	if (record)
@@ -186,19 +187,21 @@ static __always_inline bool was_cut(void)
 }
 
 /* Writes the paths of an operation's names. */
-static __always_inline void write_paths(struct file_operation *operation, const struct op_names *names, enum op_name is)
+static __always_inline void write_paths(struct file_operation *operation, const struct op_names *names,
+					enum file_writer writer)
 {
+	enum op_name is = writer == OF_REFUSED ? NAME_IN_USER_MEMORY : NAME_IN_KERNEL;
 	__u32 length, second = 0;
 	bool cut;
 
-	was_cut();
-	length = write_op_path(bpf_get_current_task(), names->fd, names->name, is, 0);
-	cut = was_cut();
+	was_cut(writer);
+	length = write_op_path(writer, names->fd, names->name, is, 0);
+	cut = was_cut(writer);
 	if (has_new_path(operation->call))
-		second = write_op_path(bpf_get_current_task(), names->new_fd, names->second, is, length);
+		second = write_op_path(writer, names->new_fd, names->second, is, length);
 	else if (has_target(operation->call))
-		second = write_op_target(names->second, is, length);
-	keep_paths(operation, length, second, cut);
+		second = write_op_target(writer, names->second, is, length);
+	keep_paths(writer, operation, length, second, cut);
 }
 
 /* Notes the file that a splice reads. */
@@ -234,7 +237,7 @@ static __always_inline void submit_operation(struct io_kiocb *request)
 	}
 	operation->op.operation = read_prepared(request, &names);
 	if (operation->call != CALL_FD)
-		write_paths(operation, &names, NAME_IN_KERNEL);
+		write_paths(operation, &names, OF_BEGIN);
 }
 
 SEC("tp_btf/io_uring_submit_req")
@@ -266,7 +269,7 @@ int BPF_PROG(file_operation_refused, const struct io_uring_sqe *entry, struct io
 	if (is_op(operation->call)) {
 		operation->op.operation = read_entry(entry, &names);
 		if (operation->call != CALL_FD)
-			write_paths(operation, &names, NAME_IN_USER_MEMORY);
+			write_paths(operation, &names, OF_REFUSED);
 		return 0;
 	}
 	if (operation->call == CALL_OPENAT2) {
@@ -277,8 +280,8 @@ int BPF_PROG(file_operation_refused, const struct io_uring_sqe *entry, struct io
 	}
 	operation->open.flags = how.flags;
 	operation->open.mode = how.mode;
-	resolve_path(operation, task, BPF_CORE_READ(entry, fd), (const char *)BPF_CORE_READ(entry, addr), true,
-		     how.resolve & RESOLVE_IN_ROOT);
+	resolve_path(operation, task, BPF_CORE_READ(entry, fd), (const char *)BPF_CORE_READ(entry, addr),
+		     how.resolve & RESOLVE_IN_ROOT, OF_REFUSED);
 	return 0;
 }
 
@@ -303,9 +306,9 @@ static __always_inline void emit_op_of_ring(struct file_operation *operation, st
 	__u32 size;
 
 	if (operation->call == CALL_FD && file) { /* else it is EBADF, or cancelled before it had a file */
-		was_cut();
-		size = write_op_path_of_file((__u64)file);
-		keep_paths(operation, size, 0, was_cut());
+		was_cut(OF_END);
+		size = write_op_path_of_file(OF_END, (__u64)file);
+		keep_paths(OF_END, operation, size, 0, was_cut(OF_END));
 	}
 	size = event->path.length + event->new_path.length + event->target.length;
 	barrier_var(size);
@@ -328,11 +331,11 @@ static __always_inline void summarize_operation(struct file_operation *operation
 		return; /* EBADF, or cancelled before it had one */
 	key.process = operation->process;
 	fill_file(&key.file, file);
-	summarize_file(&key, (__u64)file, -1, operation->call == CALL_READ, ret, duration_ns);
+	summarize_file(&key, (__u64)file, -1, operation->call == CALL_READ, ret, duration_ns, OF_END);
 	if (operation->call != CALL_COPY || !operation->source.inode)
 		return;
 	key.file = operation->source;
-	summarize_file(&key, operation->source_address, -1, true, ret, duration_ns);
+	summarize_file(&key, operation->source_address, -1, true, ret, duration_ns, OF_END);
 }
 
 /* The result is read from the request: the tracepoint's other arguments differ between kernels. */

@@ -14,7 +14,7 @@ struct file_op_record {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, FILE_WRITERS);
 	__type(key, __u32);
 	__type(value, struct file_op_record);
 } file_op_records SEC(".maps");
@@ -87,18 +87,18 @@ enum op_name {
  * Writes the path of a name into the record's paths. Returns the size; 0: there is none. Global, because the verifier
  * checks a global function only once.
  */
-__noinline int write_op_path(__u64 task, __s32 fd, __u64 name, enum op_name is, __u32 offset)
+__noinline int write_op_path(enum file_writer writer, __s32 fd, __u64 name, enum op_name is, __u32 offset)
 {
-	__u32 zero = 0, length;
-	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u32 number = writer, length;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &number);
 	const char nothing[1] = {};
 	bool cut = false;
 
 	if (!record)
 		return 0;
-	length = write_absolute_path(&record->path, (struct task_struct *)task, fd,
-				     is == NAME_IS_NONE ? nothing : (const char *)name, is == NAME_IN_USER_MEMORY,
-				     false, &cut);
+	length = write_absolute_path(&record->path, task, fd, is == NAME_IS_NONE ? nothing : (const char *)name,
+				     is == NAME_IN_USER_MEMORY, false, &cut);
 	barrier_var(length); /* older verifiers forget what was found of a copy */
 	barrier_var(offset);
 	if (!length || length > 2 * PATH_BYTES || offset > 2 * PATH_BYTES)
@@ -110,10 +110,10 @@ __noinline int write_op_path(__u64 task, __s32 fd, __u64 name, enum op_name is, 
 }
 
 /* Writes the target of a symbolic link behind its path, as it was given. Returns the size; 0: it is unreadable. */
-__noinline int write_op_target(__u64 target, enum op_name is, __u32 offset)
+__noinline int write_op_target(enum file_writer writer, __u64 target, enum op_name is, __u32 offset)
 {
-	__u32 zero = 0;
-	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	__u32 number = writer;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &number);
 	long length;
 
 	barrier_var(offset);
@@ -149,10 +149,10 @@ static __always_inline void place_paths(struct file_op_event *event, __u32 call,
 }
 
 /* The same of a struct file, at its address: its own path, as the first one. */
-__noinline int write_op_path_of_file(__u64 address)
+__noinline int write_op_path_of_file(enum file_writer writer, __u64 address)
 {
-	__u32 zero = 0, length;
-	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	__u32 number = writer, length;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &number);
 	struct file *file = (struct file *)address;
 	bool cut = false;
 
@@ -168,8 +168,8 @@ __noinline int write_op_path_of_file(__u64 address)
 
 static __always_inline void emit_op(struct task_struct *task, struct file_thread *call, __s64 ret)
 {
-	__u32 zero = 0, length = 0, second = 0, size;
-	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &zero);
+	__u32 writer = OF_CALL, length = 0, second = 0, size;
+	struct file_op_record *record = bpf_map_lookup_elem(&file_op_records, &writer);
 	bool named = call->call != CALL_FD;
 	struct file_op_event *event;
 
@@ -181,17 +181,16 @@ static __always_inline void emit_op(struct task_struct *task, struct file_thread
 	event->ret = ret;
 	record->cut = false;
 	if (named || has_same_file(task, call))
-		length = write_op_path(bpf_get_current_task(), call->fd, (__u64)call->name,
-				       named ? NAME_IN_USER_MEMORY : NAME_IS_NONE, 0);
+		length = write_op_path(OF_CALL, call->fd, (__u64)call->name, named ? NAME_IN_USER_MEMORY : NAME_IS_NONE,
+				       0);
 	if (length > 2 * PATH_BYTES)
 		length = 0;
 	event->path_truncated = record->cut;
 	record->cut = false;
 	if (has_new_path(call->call))
-		second = write_op_path(bpf_get_current_task(), call->new_fd, (__u64)call->second, NAME_IN_USER_MEMORY,
-				       length);
+		second = write_op_path(OF_CALL, call->new_fd, (__u64)call->second, NAME_IN_USER_MEMORY, length);
 	else if (has_target(call->call))
-		second = write_op_target((__u64)call->second, NAME_IN_USER_MEMORY, length);
+		second = write_op_target(OF_CALL, (__u64)call->second, NAME_IN_USER_MEMORY, length);
 	if (second > 2 * PATH_BYTES)
 		second = 0;
 	event->new_path_truncated = record->cut;

@@ -22,6 +22,15 @@ const volatile __s32 nr_execveat = -1;
 /* A per-CPU value can have at most 32 KiB. */
 #define TAIL_BYTES (2 * PATH_BYTES + NAME_BYTES + ARGS_BYTES + ARG_SINGLY_BYTES)
 
+/* Whose record on a CPU: programs may interrupt each other, so each has its own. */
+enum exec_writer {
+	OF_DONE,
+	OF_EXECVE,
+	OF_EXECVEAT,
+};
+
+#define EXEC_WRITERS 3
+
 /* An event being composed. Its tail: the working directory, then the filename, then the arguments. */
 struct exec_record {
 	struct exec_event event;
@@ -33,7 +42,7 @@ struct exec_record {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, EXEC_WRITERS);
 	__type(key, __u32);
 	__type(value, struct exec_record);
 } exec_records SEC(".maps");
@@ -93,8 +102,8 @@ static __always_inline void emit_exec(struct exec_record *record, struct task_st
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(exec_done, struct task_struct *task, pid_t old_pid, struct linux_binprm *bprm)
 {
-	__u32 zero = 0, at, length;
-	struct exec_record *record = bpf_map_lookup_elem(&exec_records, &zero);
+	__u32 writer = OF_DONE, at, length;
+	struct exec_record *record = bpf_map_lookup_elem(&exec_records, &writer);
 	unsigned long start = untrusted(task)->mm->arg_start, end = untrusted(task)->mm->arg_end;
 
 	if (!record || !scope_passes(task))
@@ -147,10 +156,10 @@ static __always_inline int exec_enter(const char *filename, const char *const *a
  * Reads the arguments of a failed exec through pointers in user memory. Returns their end. A global function: the
  * verifier then follows its loop once, not once for each way that leads to it.
  */
-__noinline __u32 read_args_singly(__u32 at, __u64 argv)
+__noinline __u32 read_args_singly(enum exec_writer writer, __u32 at, __u64 argv)
 {
-	__u32 first = at, zero = 0;
-	struct exec_record *record = bpf_map_lookup_elem(&exec_records, &zero);
+	__u32 first = at, number = writer;
+	struct exec_record *record = bpf_map_lookup_elem(&exec_records, &number);
 	int i;
 
 	if (!record)
@@ -179,19 +188,19 @@ __noinline __u32 read_args_singly(__u32 at, __u64 argv)
 	return at;
 }
 
-static __always_inline int exec_exit(long ret)
+static __always_inline int exec_exit(enum exec_writer writer, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct exec_thread *call = bpf_task_storage_get(&threads, task, 0, 0);
 	struct exec_record *record;
 	const char *filename;
-	__u32 zero = 0, at;
+	__u32 number = writer, at;
 
 	if (!call || !call->filename)
 		return 0;
 	filename = call->filename;
 	call->filename = NULL;
-	record = bpf_map_lookup_elem(&exec_records, &zero);
+	record = bpf_map_lookup_elem(&exec_records, &number);
 	if (ret >= 0 || !record)
 		return 0; /* exec_done has emitted it */
 	at = begin_exec(record, task);
@@ -202,7 +211,7 @@ static __always_inline int exec_exit(long ret)
 		return 0;
 	record->event.ret = ret;
 	record->event.args.offset = at;
-	emit_exec(record, task, read_args_singly(at, (__u64)call->argv));
+	emit_exec(record, task, read_args_singly(writer, at, (__u64)call->argv));
 	return 0;
 }
 
@@ -219,7 +228,7 @@ int execve_enter(struct trace_event_raw_sys_enter *call)
 SEC("tracepoint/syscalls/sys_exit_execve")
 int execve_exit(struct trace_event_raw_sys_exit *call)
 {
-	return exec_exit(call->ret);
+	return exec_exit(OF_EXECVE, call->ret);
 }
 
 SEC("tracepoint/syscalls/sys_enter_execveat")
@@ -231,7 +240,7 @@ int execveat_enter(struct trace_event_raw_sys_enter *call)
 SEC("tracepoint/syscalls/sys_exit_execveat")
 int execveat_exit(struct trace_event_raw_sys_exit *call)
 {
-	return exec_exit(call->ret);
+	return exec_exit(OF_EXECVEAT, call->ret);
 }
 
 /* The same with raw tracepoints, which need no tracefs but run for every call. */
@@ -250,7 +259,7 @@ int BPF_PROG(any_call_exit, struct pt_regs *regs, long ret)
 {
 	long nr = syscall_number(regs);
 
-	return nr == nr_execve || nr == nr_execveat ? exec_exit(ret) : 0;
+	return nr == nr_execve || nr == nr_execveat ? exec_exit(OF_EXECVE, ret) : 0;
 }
 
 /* In the parent, when the child is complete but has not run yet: its times and ids can be read. */
