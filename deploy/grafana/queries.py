@@ -1,8 +1,8 @@
 """SQL of the dashboards.
 
 Totals come from `scope.STREAM_totals`; those over time from `_minutes` and, for long steps, `_hours`; percentiles from
-`_distribution`. Panels that need single rows read the last minutes of the range only: a range of days may have billions
-of rows. Groups beyond the largest ten are one: `other`.
+`_buckets` or, of chosen programs or groups, `_distribution`. Panels that need single rows read the last minutes of the
+range only: a range of days may have billions of rows. Groups beyond the largest ten are one: `other`.
 """
 
 from deploy.grafana.panels import Annotation, Panel, Sql, Variable
@@ -17,7 +17,8 @@ ABOUT_RECENT = f"Of the last {RECENT_MINUTES} minutes of the time range."
 _MACHINES = "string_to_array('${machine:pipe}', '|')"
 _OF_MACHINES = f"CASE WHEN '${{machine:pipe}}' <> '.*' THEN {_MACHINES} END"
 MACHINE = f"('${{machine:pipe}}' = '.*' OR machine_id = ANY ({_MACHINES}))"
-COMM = "('*' IN (${comm:sqlstring}) OR comm IN (${comm:sqlstring}))"
+_EVERY_COMM = "'*' IN (${comm:sqlstring})"
+COMM = f"({_EVERY_COMM} OR comm IN (${{comm:sqlstring}}))"
 TASK = "('${task:pipe}' = '.*' OR task_id::text = ANY (string_to_array('${task:pipe}', '|')))"
 CONTAINER = (
     "('*' IN (${container:sqlstring}) OR (machine_id, pid, start_ns) IN"
@@ -53,17 +54,25 @@ def mean(stream: str, by: str, where: str = CHOSEN) -> Sql:
     return series(stream, by, "sum(sum) / nullif(sum(count), 0)", where)
 
 
-def percentiles(stream: str, where: str = "true") -> Sql:
+def percentiles(stream: str, where: str = "") -> Sql:
     """The median and the 99th percentile of the measured column for each step."""
+    arguments = f"{_RANGE}, {_STEP_MS}, {_OF_MACHINES}"
+    rows = f"SELECT time, at_least, count FROM scope.{stream}_distribution({arguments}) WHERE {COMM} AND {where}"
+    if not where:  # of all programs, from totals without names
+        rows = (
+            f"SELECT time, at_least, count FROM scope.{stream}_buckets({arguments}) WHERE {_EVERY_COMM}\n"
+            f"  UNION ALL SELECT time, at_least, count FROM scope.{stream}_distribution({arguments})\n"
+            f"  WHERE NOT {_EVERY_COMM} AND comm IN (${{comm:sqlstring}})"
+        )
     each = [
         f"SELECT time, '{name}' AS metric, scope.percentile({share}, at_least, count) AS value FROM buckets GROUP BY 1"
         for name, share in (("p50", 0.5), ("p99", 0.99))
     ]
     return Sql(
         f"""WITH buckets AS (
-  SELECT time, at_least, sum(count)::bigint AS count
-  FROM scope.{stream}_distribution({_RANGE}, {_STEP_MS}, {_OF_MACHINES})
-  WHERE {COMM} AND {where} GROUP BY 1, 2
+  SELECT time, at_least, sum(count)::bigint AS count FROM (
+  {rows}
+  ) AS t GROUP BY 1, 2
 )
 {f"{chr(10)}UNION ALL ".join(each)}
 ORDER BY 1""",

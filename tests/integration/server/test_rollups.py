@@ -23,6 +23,7 @@ from scope_catalogue.catalogue import streams
 from scope_server.errors import StoreUnavailable
 from scope_server.store.reading.selection import Selection
 from scope_server.store.rollups.merge import Merger
+from scope_server.store.schema.migrate import migrations
 from scope_server.store.schema.tables import Tables
 from scope_server.store.totals.cells import read_cells
 from scope_server.store.totals.of_rollups import HASHED, SETTINGS, distribution, ranking
@@ -65,6 +66,10 @@ FROM scope.syscall_histogram({window}) WHERE {chosen} GROUP BY 1, 2, 3, 4"""
 OF_DISTRIBUTION = """
 SELECT time, comm, name, at_least, sum(count)::bigint
 FROM scope.syscall_distribution({window}, {given}) GROUP BY 1, 2, 3, 4"""
+OF_GROUPS = """
+SELECT date_bin({step}, minute, 'epoch'), at_least, sum(count)::bigint
+FROM scope.syscall_histogram({window}) WHERE {chosen} GROUP BY 1, 2"""
+OF_BUCKETS = "SELECT time, at_least, sum(count)::bigint FROM scope.syscall_buckets({window}, {given}) GROUP BY 1, 2"
 PAIRS = [(OF_ROWS, ADDED_UP), (BUCKETS_OF_ROWS, BUCKETS), (SECONDS_OF_ROWS, SECONDS), (HOURS_OF_ROWS, HOURS)]
 
 
@@ -129,15 +134,15 @@ async def test_merging_changes_nothing(line: Line) -> None:
         await line.send(run.batch(sequence, spread(499, 50, first=sequence)))
     assert merge(line) >= 1
     assert same(line) == 7 * 499
-    assert line.query("SELECT DISTINCT level FROM rollups.syscall ORDER BY 1") == [(1,), (2,)]
-    assert line.query("SELECT max(n) FROM (SELECT count(*) n FROM rollups.syscall GROUP BY hour) q") == [(4,)]
+    assert line.query("SELECT DISTINCT level FROM rollups.syscall ORDER BY 1") == [(1,), (2,), (3,)]
+    assert line.query("SELECT max(n) FROM (SELECT count(*) n FROM rollups.syscall GROUP BY hour) q") == [(6,)]
     await line.send(run.batch(8, spread(499, 50)), machine=make_machine(line.conninfo, "f" * 32))
     await line.send(run.batch(8, spread(499, 50)))
     assert same(line) == 8 * 499
     assert merge(line) >= 1
     assert same(line) == 8 * 499
     every = "SELECT sum(c)::bigint FROM rollups.syscall, unnest(counts) c WHERE {} GROUP BY level"
-    assert line.query(every.format("machine = 0")) == line.query(every.format("machine <> 0")) == [(8 * 499,)] * 2
+    assert line.query(every.format("machine = 0")) == line.query(every.format("machine <> 0")) == [(8 * 499,)] * 3
 
 
 async def test_what_comes_late_twice_or_not_at_all(line: Line) -> None:
@@ -183,12 +188,29 @@ async def test_a_window_has_the_minutes_that_begin_in_it(line: Line) -> None:
             for by_minute, shown, given in (
                 (OF_MINUTES, OF_TOTALS, ""),
                 *((OF_HISTOGRAM, OF_DISTRIBUTION, f"'{step}', ") for step in ("10 min", "90 min", "2 h")),
+                *((OF_GROUPS, OF_BUCKETS, f"'{step}', ") for step in ("10 min", "90 min", "2 h")),
             ):
                 chosen = f"{machines} IS NULL OR machine_id = ANY ({machines}::text[])"
                 wanted = line.query(by_minute.format(window=window, chosen=chosen, step=given.rstrip(", ")))
                 told = line.query(shown.format(window=window, given=given + machines))
                 assert sorted(map(str, told)) == sorted(map(str, wanted))
                 assert (length > 0 and "another" not in machines) == (wanted != [])
+
+
+async def test_totals_of_an_older_server_are_merged_again(line: Line) -> None:
+    """Merged totals had no rows without keys; after the migration, all questions are answered, from fresh ones."""
+    await line.send(Run().batch(1, spread(1009, 300)))
+    merge(line)
+    of_groups = line.query(OF_GROUPS.format(window=EVER, chosen="true", step="'10 min'"))
+    asked_of = OF_BUCKETS.format(window=EVER, given="'10 min'")
+    line.query("WITH gone AS (DELETE FROM rollups.syscall WHERE level = 3 RETURNING 1) SELECT count(*) FROM gone")
+    assert line.query(asked_of) == []
+    with psycopg.connect(line.conninfo) as connection:
+        connection.execute(migrations()[25])
+    for _ in range(2):
+        assert sorted(line.query(asked_of)) == sorted(of_groups)
+        assert same(line) == 1009
+        merge(line)
 
 
 async def test_totals_of_a_stream_without_keys(line: Line) -> None:

@@ -1,7 +1,9 @@
-"""SQL functions that show a rollup: scope.STREAM_minutes, _hours, _seconds, _histogram, _totals and _distribution.
+"""SQL functions that show a rollup.
+
+They are scope.STREAM_minutes, _hours, _seconds, _histogram, _totals, _distribution and _buckets.
 
 `_totals` and `_distribution` take whole hours from totals per hour, and of all machines from rows that have the sums of
-all: Grafana's panels of days and of large fleets read little.
+all; `_buckets` takes minutes from rows without keys: Grafana's panels of days and of large fleets read little.
 """
 
 from collections.abc import Mapping
@@ -10,14 +12,15 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
+from scope_server.store.rollups.packed import BARE, EVERY_MACHINE, FRESH, HOURS, MINUTES
 from scope_server.store.rollups.tally import LARGEST
 from scope_server.store.schema.columns import StreamTable
 from scope_server.store.schema.functions import show
 
 _OF_TIME = {"since": "timestamptz", "until": "timestamptz DEFAULT 'infinity'"}
 _OF_MACHINES = {"machines": "text[] DEFAULT NULL"}
-_ARGUMENTS = {"totals": _OF_MACHINES, "distribution": {"step": "interval DEFAULT '1 min'", **_OF_MACHINES}}
+_OF_STEPS = {"step": "interval DEFAULT '1 min'", **_OF_MACHINES}
+_ARGUMENTS = {"totals": _OF_MACHINES, "distribution": _OF_STEPS, "buckets": _OF_STEPS}
 _VALUES = {"counts": "counts", "sums": "sums", "failed": "failed"}
 _BUCKETS = {"bucket": "buckets", "counts": "bucket_counts"}
 _MINUTE = "u.hour + u.minute * interval '1 minute'"
@@ -72,6 +75,8 @@ def _functions(table: StreamTable) -> dict[str, tuple[dict[str, str], sql.Compos
         of_steps = f"{in_twos} time: start of a step, counted from 1970. {of_all}"
         found["histogram"] = ({"minute": "timestamptz", **who, **buckets}, _histogram(table), in_twos)
         found["distribution"] = ({"time": "timestamptz", **buckets}, _distribution(table), of_steps)
+        bare = {"time": "timestamptz", "at_least": "bigint", "count": "bigint"}
+        found["buckets"] = (bare, _buckets(table), f"{of_steps} Of all groups together.")
     return found
 
 
@@ -111,14 +116,22 @@ def _totals(table: StreamTable) -> sql.Composed:
 
 
 def _distribution(table: StreamTable) -> sql.Composed:
-    keys = _keys(table, "bucket_")
+    return _with_texts(table, "u.step, ", "u.at_least, u.counts", _of_steps(table, _keys(table, "bucket_"), MINUTES))
+
+
+def _buckets(table: StreamTable) -> sql.Composed:
+    return sql.SQL("SELECT u.step, u.at_least, u.counts FROM ({}) AS u").format(_of_steps(table, {}, BARE))
+
+
+def _of_steps(table: StreamTable, keys: dict[str, str], by_minutes: int) -> sql.Composed:
+    # Whole hours from rows per hour, if the steps allow it; the others from the level that has minutes.
     arrays = keys | _BUCKETS
     by_minute = {"minute": "bucket_minutes"} | arrays
     second = "u.begun + u.minute * 60"
     parts = (
         ("u.begun", arrays, HOURS, f"{_WHOLE} AND {_BY_HOURS}", ""),
-        (second, by_minute, MINUTES, f"{_WHOLE} AND NOT {_BY_HOURS}", ""),
-        (second, by_minute, MINUTES, _CUT, f" WHERE {_WITHIN}"),
+        (second, by_minute, by_minutes, f"{_WHOLE} AND NOT {_BY_HOURS}", ""),
+        (second, by_minute, by_minutes, _CUT, f" WHERE {_WITHIN}"),
     )
     found = [
         sql.SQL("SELECT {time} AS step, 1::bigint << u.bucket AS at_least, {names} FROM ({found}) AS u{where}").format(
@@ -129,7 +142,7 @@ def _distribution(table: StreamTable) -> sql.Composed:
         )
         for at, unnested, level, hours, where in parts
     ]
-    return _with_texts(table, "u.step, ", "u.at_least, u.counts", sql.SQL(" UNION ALL ").join(found))
+    return sql.SQL(" UNION ALL ").join(found)
 
 
 def _begun(rows: sql.Composed) -> sql.Composed:

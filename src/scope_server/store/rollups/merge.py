@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES, packed, unpacked
+from scope_server.store.rollups.packed import BARE, EVERY_MACHINE, FRESH, HOURS, MINUTES, packed, unpacked
 from scope_server.store.rollups.tally import joined, without
 from scope_server.store.schema.columns import StreamTable
 from scope_server.store.writing.connection import WriterConnection
@@ -111,5 +111,6 @@ def _merged(fresh: pa.Table, before: pa.Table, keys: tuple[str, ...]) -> list[pa
         for rows in (
             packed(by_minute, keys, MINUTES),
             packed(joined([without(by_minute, "minute")], keys), keys, HOURS),
+            packed(joined([by_minute], ()), (), BARE),
         )
     ]

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from scope_server.store.rollups.tally import SUMMED, Integers, Tally
 
-FRESH, MINUTES, HOURS = range(3)  # levels
+FRESH, MINUTES, HOURS, BARE = range(4)  # levels; the last one is per minute and without keys
 EVERY_MACHINE = 0  # the machine number in rows for all machines
 _HOUR_US = 3_600_000_000
 _MACHINES = 1 << 32
@@ -35,6 +35,7 @@ def packed(found: Tally, keys: Sequence[str], level: int) -> pa.Table:
     if level != HOURS:
         columns["minutes"] = _lists(own, groups, "minute", small)
         columns["bucket_minutes"] = _lists(of_buckets, buckets, "minute", small)
+    if level in (FRESH, MINUTES):
         columns |= _dense(found.seconds, places)
     return pa.table(columns)
 

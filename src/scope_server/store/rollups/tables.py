@@ -14,7 +14,7 @@ _MEANINGS = {
     "machine": "key in store.machines; 0 in rows for all machines",
     "groups": "number of groups",
     "first_second": "second of the hour at which per_second starts",
-    "level": "0: from one transaction; 1: merged, per minute; 2: merged, per hour",
+    "level": "0: from one transaction; 1: merged, per minute; 2: merged, per hour; 3: merged, per minute, without keys",
     "minutes": "minute of the hour, per group",
     "counts": "count per group",
     "sums": "sum per group",

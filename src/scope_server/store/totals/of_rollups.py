@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from psycopg import sql
 
-from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
+from scope_server.store.rollups.packed import BARE, EVERY_MACHINE, FRESH, HOURS, MINUTES
 from scope_server.store.totals.cells import Cell
 from scope_server.store.totals.question import MACHINE, Question
 
@@ -226,7 +226,7 @@ def _unnested(question: Question, time: list[str], values: Sequence[str], prefix
             shown=sql.SQL(", ").join([*binned, *shown]),
             unnested=sql.SQL(", ").join(unnested),
             table=sql.Identifier(question.table.name),
-            rows=_hours(question, HOURS if whole else MINUTES, by_hours),
+            rows=_hours(question, HOURS if whole else MINUTES if named_keys else BARE, by_hours),
             within=within,
         )
 
