@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +26,7 @@ def node_folder(cache: Path) -> Path:
         if not (folder / "installed").exists():
             for name in (*PACKAGES, "generate.mjs"):
                 shutil.copy(HERE / name, folder)
-            command = ["npm", "install", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"]
-            subprocess.run(command, cwd=folder, check=True, timeout=TIMEOUT_S)
+            _npm(folder, "install", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund")
             (folder / "installed").touch()
     return folder
 
@@ -37,12 +37,21 @@ def cuda_backend(cache: Path) -> Path:
     found = folder / "package/bins/linux-x64-cuda/libggml-cuda.so"
     with _alone_in(folder):
         if not (folder / "unpacked").exists():
-            subprocess.run(["npm", "pack", "--silent", CUDA], cwd=folder, check=True, timeout=TIMEOUT_S)
+            _npm(folder, "pack", "--silent", CUDA)
             (packed,) = folder.glob("*.tgz")
             subprocess.run(["tar", "-xzf", packed, str(found.relative_to(folder))], cwd=folder, check=True)
             packed.unlink()
             (folder / "unpacked").touch()
     return found
+
+
+def _npm(folder: Path, *arguments: str) -> None:
+    """Runs npm in a folder; again if the registry failed, which may pass."""
+    for left in reversed(range(3)):
+        ended = subprocess.run(["npm", *arguments], cwd=folder, check=not left, timeout=TIMEOUT_S)
+        if not ended.returncode:
+            return
+        time.sleep(5)
 
 
 @contextmanager

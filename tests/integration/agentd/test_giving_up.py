@@ -23,12 +23,21 @@ ATTEMPTS = 16
 OVER = (task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_STATE_FAILED)
 
 
+class Gate(threading.Event):
+    """Probes start only after it is set; `reached` is set when one waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = threading.Event()
+
+
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Probes start only after this event is set."""
-    opened, start = threading.Event(), Tracer.start
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Where the starts of probes wait."""
+    opened, start = Gate(), Tracer.start
 
     def wait_and_start(tracer: Tracer) -> None:
+        opened.reached.set()
         opened.wait()
         start(tracer)
 
@@ -70,7 +79,7 @@ async def _no_answer(call: Any) -> None:
 
 @pytest.mark.parametrize("timeout_s", [None, 0.3], ids=["cancels", "has a deadline"])
 async def test_a_start_is_undone(
-    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest, timeout_s: float | None
+    start_agent: StartAgent, gate: Gate, named: control_pb2.StartTaskRequest, timeout_s: float | None
 ) -> None:
     """If the caller cancels during a start, the task ends and never records, and nothing stays attached."""
     before = unheld()
@@ -88,7 +97,7 @@ async def test_a_start_is_undone(
 
 
 async def test_a_task_can_be_stopped_while_it_starts(
-    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
+    start_agent: StartAgent, gate: Gate, named: control_pb2.StartTaskRequest
 ) -> None:
     """StopTask during a start returns when the start has ended. StartTask then returns the stopped task, too."""
     async with start_agent() as agent:
@@ -103,12 +112,12 @@ async def test_a_task_can_be_stopped_while_it_starts(
 
 
 async def test_an_agent_that_is_busy_sees_it_before_it_answers(
-    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest, tmp_path: Path
+    start_agent: StartAgent, gate: Gate, named: control_pb2.StartTaskRequest, tmp_path: Path
 ) -> None:
     """A cancelled start ends the task even if the agent was too busy to see the cancel before the start succeeded."""
     async with start_agent() as agent:
         call = _call(agent, named)
-        await _starting(agent, named.task_id)
+        await asyncio.to_thread(gate.reached.wait, 60)
         call.cancel()
         gate.set()
         _stand_still_until_recording(tmp_path)
@@ -125,7 +134,7 @@ def _stand_still_until_recording(state: Path) -> None:
 
 
 async def test_a_task_lives_while_one_of_its_callers_waits(
-    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
+    start_agent: StartAgent, gate: Gate, named: control_pb2.StartTaskRequest
 ) -> None:
     """If two callers start the same task and one cancels, the task still starts and the other gets its answer."""
     async with start_agent() as agent:
@@ -141,7 +150,7 @@ async def test_a_task_lives_while_one_of_its_callers_waits(
 
 
 async def test_who_asks_again_gets_a_new_start(
-    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
+    start_agent: StartAgent, gate: Gate, named: control_pb2.StartTaskRequest
 ) -> None:
     """A caller that cancels and starts the same task again gets a new start, not the one that is ending."""
     async with start_agent() as agent:
@@ -156,7 +165,7 @@ async def test_who_asks_again_gets_a_new_start(
 
 
 async def test_a_start_that_nobody_was_told_of_ends_with_its_agent(
-    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
+    start_agent: StartAgent, gate: Gate, named: control_pb2.StartTaskRequest
 ) -> None:
     """If the agent ends during a start, the call fails, and the restarted agent does not continue the task."""
     async with start_agent() as agent:
