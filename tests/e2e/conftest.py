@@ -66,7 +66,10 @@ def run_up(state: Path, **environment: str) -> Up:
     words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
     command = [*SCOPE, "up", "--state-dir", str(state), *words, *UNEXAMINED]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    own = {"XDG_RUNTIME_DIR": str(state.parent)}  # hides it from the commands of other tests
+    own = {
+        "XDG_RUNTIME_DIR": str(state.parent),  # hides it from the commands of other tests
+        "SCOPE_SERVER_STATEMENT_TIMEOUT_S": "120",  # beside other tests, on a machine of any speed
+    }
     process = subprocess.Popen(command, text=True, env=os.environ | own | environment, **pipes)
     up = Up(state, addresses["http"], addresses["control"], addresses["metrics"], process)
     end = time.monotonic() + 180

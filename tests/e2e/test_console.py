@@ -40,6 +40,7 @@ while True:
     [os.urandom(1 << 16) for _ in range(60)]
     time.sleep(0.3)
 """
+pytestmark = pytest.mark.timeout(1800)  # all screens at once, on a machine of any speed
 SLOWED = Path(__file__).with_name("slowed_llama.py")
 WAITS = Path(__file__).with_name("waits.py")
 CLOCK_TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")

@@ -11,6 +11,7 @@ import { filterOf } from "../parts/grammar";
 import { also } from "../parts/complete";
 import { Cut } from "../parts/cut";
 import { cell, clock, count, quantity, share } from "../parts/format";
+import { meaning } from "../parts/meaning";
 import { useAddress } from "../parts/search";
 import { Empty, Partial, Shown } from "../parts/states";
 import type { Selection } from "../parts/times";
@@ -123,12 +124,12 @@ function DifferenceCard({ difference, stream }: { difference: ColumnDifference; 
   const told = (value: number | null) => (value === null ? "–" : quantity(value, difference.unit));
   return (
     <article className="difference">
-      <h3 title={difference.meaning}>
+      <h3 title={meaning(difference.meaning)}>
         {difference.column} <span className="badge">{share(difference.difference)}</span>{" "}
         {difference.sure < 0.95 && <span className="badge warn">{t`unsure`}</span>}
       </h3>
-      <p className="soft clip" title={difference.meaning}>
-        {difference.meaning}
+      <p className="soft clip" title={meaning(difference.meaning)}>
+        {meaning(difference.meaning)}
       </p>
       <Cut all={difference.values} first={VALUES}>
         {(values) => (

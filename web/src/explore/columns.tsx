@@ -2,6 +2,7 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { Button, Dialog, DialogTrigger, Popover } from "react-aria-components";
 
 import { type Column, ordered, type Stream, usual } from "../api/columns";
+import { meaning } from "../parts/meaning";
 import { type Search, useAddress } from "../parts/search";
 
 /** The columns that the address names, or the usual ones. */
@@ -29,7 +30,7 @@ export function Columns({ stream }: { stream: Stream }) {
             <label key={column.name}>
               <input type="checkbox" checked={shown.includes(column.name)} onChange={() => toggle(column.name)} />
               <code>{column.name}</code>
-              <span className="soft">{column.meaning}</span>
+              <span className="soft">{meaning(column.meaning)}</span>
             </label>
           ))}
           <button type="button" onClick={() => change({ columns: undefined }, true)}>

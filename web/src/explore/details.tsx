@@ -7,6 +7,7 @@ import { kindOf, measured, ordered, type Stream } from "../api/columns";
 import { filterOf } from "../parts/grammar";
 import { also } from "../parts/complete";
 import { cell, moment } from "../parts/format";
+import { meaning } from "../parts/meaning";
 import { named } from "../parts/process";
 import { useAddress } from "../parts/search";
 
@@ -58,7 +59,7 @@ export function Details({ stream, row, close }: Props) {
                 return (
                   <tr key={column.name}>
                     <td>
-                      <code title={column.meaning}>{column.name}</code>
+                      <code title={meaning(column.meaning)}>{column.name}</code>
                     </td>
                     <td className="break mono details-value">{column.stack ? <StackLines stack={String(value ?? "")} /> : text}</td>
                     <td className="details-acts">

@@ -4,6 +4,7 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 
 import { streams } from "../api/catalogue";
 import type { Stream } from "../api/columns";
+import { meaning } from "../parts/meaning";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
 import { readSelection } from "../parts/times";
@@ -58,7 +59,7 @@ function OfStream({ stream }: { stream: Stream }) {
             ))}
           </select>
         </h1>
-        <span className="soft">{stream.meaning}</span>
+        <span className="soft">{meaning(stream.meaning)}</span>
         {search.task && (
           <button type="button" title={search.task} onClick={() => change({ task: undefined })}>
             <Trans>Of one task: show all</Trans>

@@ -3,6 +3,7 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import type { components } from "../api/schema";
 import { Bars } from "../parts/bars";
 import { duration, share, visible } from "../parts/format";
+import { meaning } from "../parts/meaning";
 
 type Longer = NonNullable<components["schemas"]["Difference"]["longer"]>;
 
@@ -31,7 +32,7 @@ export function LongerTime({ longer }: { longer: Longer }) {
           <h3>
             <Trans>What took longer</Trans>
           </h3>
-          <Bars bars={parts.map((part) => ({ name: `${part.meaning} · ${part.column}`, value: more(part), told: t`+${duration(more(part))} a row` }))} />
+          <Bars bars={parts.map((part) => ({ name: `${meaning(part.meaning)} · ${part.column}`, value: more(part), told: t`+${duration(more(part))} a row` }))} />
         </>
       )}
     </div>

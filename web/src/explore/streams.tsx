@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { streams } from "../api/catalogue";
 import { Find } from "../parts/find";
 import { count } from "../parts/format";
+import { meaning } from "../parts/meaning";
 import { useAddress } from "../parts/search";
 import { Shown } from "../parts/states";
 import { allTasks } from "../tasks/tasks.api";
@@ -33,14 +34,14 @@ export function Streams() {
         {(all) => (
           <ul className="streams">
             {all
-              .filter((stream) => `${stream.name} ${stream.meaning} ${stream.probe}`.toLowerCase().includes(find.toLowerCase()))
+              .filter((stream) => `${stream.name} ${stream.meaning} ${meaning(stream.meaning)} ${stream.probe}`.toLowerCase().includes(find.toLowerCase()))
               .sort((one, other) => Number(stored.has(other.name)) - Number(stored.has(one.name)))
               .map((stream) => (
                 <li key={stream.name}>
                   <Link to="/explore/$stream" params={{ stream: stream.name }} className="card">
                     <b>{stream.name}</b> <span className="badge">{stream.probe}</span>
                     {stored.has(stream.name) && <span className="badge good">{count(stored.get(stream.name) ?? 0)}</span>}
-                    <p className="soft">{stream.meaning}</p>
+                    <p className="soft">{meaning(stream.meaning)}</p>
                   </Link>
                 </li>
               ))}

@@ -9,6 +9,7 @@ import { nodes } from "../nodes/nodes.api";
 import { processes } from "../nodes/processes.api";
 import { RanSince } from "../nodes/ransince";
 import { visible } from "../parts/format";
+import { meaning } from "../parts/meaning";
 import { named } from "../parts/process";
 import { type Search, useAddress } from "../parts/search";
 import { activeTasks, templates } from "../tasks/tasks.api";
@@ -55,10 +56,10 @@ function Finder({ close }: { close: () => void }) {
       { name: t`Start a task`, detail: "", to: "/start" },
       { name: t`Not recorded`, detail: "", to: "/losses" },
       { name: t`Storage`, detail: "", to: "/users", search: { view: "storage" } },
-      ...(known ?? []).map((stream) => ({ name: stream.name, detail: stream.meaning, to: `/explore/${stream.name}` })),
+      ...(known ?? []).map((stream) => ({ name: stream.name, detail: meaning(stream.meaning), to: `/explore/${stream.name}` })),
       ...(machines ?? []).map((node) => ({ name: node.hostname, detail: node.kernel, to: `/nodes/${node.machine_id}` })),
       ...(tasks ?? []).map((task) => ({ name: t`task ${task.probe}`, detail: `${task.hostname} ${targetOf(task)}`, to: `/tasks/${task.task_id}` })),
-      ...(kinds ?? []).map((one) => ({ name: t`template ${one.name}`, detail: one.meaning, to: "/start", search: { template: one.name } })),
+      ...(kinds ?? []).map((one) => ({ name: t`template ${one.name}`, detail: meaning(one.meaning), to: "/start", search: { template: one.name } })),
       ...(running?.all ?? []).map((one) => ({ name: `${visible(one.comm)} ${one.pid}`, detail: one.hostname, to: "/why", search: { machine: one.hostname, ...named(one.pid, one.start) } })),
     ],
     [known, machines, tasks, kinds, running, i18n, t],

@@ -1,5 +1,7 @@
 import { i18n } from "@lingui/core";
 
+import { learn } from "../parts/meaning";
+
 export type Theme = "auto" | "light" | "dark";
 export const LANGUAGES = { en: "English", zh: "简体中文" } as const;
 export type Language = keyof typeof LANGUAGES;
@@ -27,4 +29,14 @@ export async function speak(chosen: Language = language()): Promise<void> {
   i18n.loadAndActivate({ locale: chosen, messages });
   document.documentElement.lang = chosen === "zh" ? "zh-Hans" : "en";
   localStorage.setItem("scope-language", chosen);
+  void mean(chosen);
+}
+
+/** Loads the catalogue's words after the page's own, which the first view waits for. */
+async function mean(chosen: Language): Promise<void> {
+  if (chosen === "en") return learn({});
+  const { meanings } = await import("../locales/meanings");
+  if (i18n.locale !== chosen) return; // another one was chosen meanwhile
+  learn(meanings);
+  i18n.activate(chosen); // what is shown already is drawn again
 }

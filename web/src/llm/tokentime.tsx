@@ -2,6 +2,7 @@ import { Trans } from "@lingui/react/macro";
 
 import { Bars } from "../parts/bars";
 import { duration, share } from "../parts/format";
+import { meaning } from "../parts/meaning";
 import { Empty, Partial, Shown } from "../parts/states";
 import { useTokenTime, WHOLE } from "./tokentime.api";
 
@@ -19,7 +20,7 @@ export function TokenTime() {
           if (!whole || !parts.length) return <Empty title={<Trans>No tokens in this window</Trans>} />;
           const bars = parts.map((part) => {
             const value = Number(group?.values[part.cell] ?? 0);
-            return { name: `${part.name}: ${part.meaning}`, value, told: `${share(value / whole)} · ${duration(value / Number(group?.values.count || 1))}` };
+            return { name: `${part.name}: ${meaning(part.meaning)}`, value, told: `${share(value / whole)} · ${duration(value / Number(group?.values.count || 1))}` };
           });
           return (
             <>

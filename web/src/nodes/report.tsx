@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { since, visible } from "../parts/format";
+import { meaning } from "../parts/meaning";
 import { Shown } from "../parts/states";
 import { Table } from "../parts/table";
 import { probes } from "./nodes.api";
@@ -47,7 +48,7 @@ export function Report({ node }: { node: string }) {
                   ),
                 },
                 { name: t`Works`, show: (probe) => <Works available={probe.available} noDevice={probe.no_device} /> },
-                { name: t`Records`, show: (probe) => probe.meaning },
+                { name: t`Records`, show: (probe) => meaning(probe.meaning) },
                 { name: t`Attaches by`, className: "probe-reason break", show: (probe) => <>{probe.attach_point} <span className="soft">{visible(probe.reason ?? "")}</span></> },
                 { name: t`Does not record`, show: (probe) => visible(probe.unseen.join(", ")) },
               ]}

@@ -1,9 +1,13 @@
+import type { MessageDescriptor } from "@lingui/core";
+import { msg } from "@lingui/core/macro";
+
 import { type Column, type Compared, kindOf } from "../api/columns";
 import { type Expects, meant, read, wordAt } from "./grammar";
 
 interface Option {
   text: string;
-  meaning: string;
+  /** Of a column, in the catalogue's words; of an operator, in the page's. */
+  meaning: string | MessageDescriptor;
 }
 
 /** What may come at the cursor of a filter. */
@@ -23,13 +27,13 @@ const ORDER = ["<", "<=", ">", ">="];
 const MATCH = ["~", "!~"];
 const ONE_OF = ["in", "not in"];
 const NULLS = ["is null", "is not null"];
-const MEANINGS: Record<string, string> = {
-  "~": "matches, with * and ?",
-  "!~": "does not match",
-  in: "one of (…)",
-  "not in": "none of (…)",
-  "is null": "has no value",
-  "is not null": "has a value",
+const MEANINGS: Record<string, MessageDescriptor> = {
+  "~": msg`matches, with * and ?`,
+  "!~": msg`does not match`,
+  in: msg`one of (…)`,
+  "not in": msg`none of (…)`,
+  "is null": msg`has no value`,
+  "is not null": msg`has a value`,
 };
 /** After a number of a column with this unit; as src/scope_catalogue/literal.py reads them. */
 const UNITS: Record<string, string[]> = { ns: ["ns", "us", "ms", "s", "m", "h"], bytes: ["B", "KiB", "MiB", "GiB", "TiB"], "B/s": ["B", "KiB", "MiB", "GiB"] };

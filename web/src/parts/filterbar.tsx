@@ -5,6 +5,7 @@ import { flushSync } from "react-dom";
 import type { Compared } from "../api/columns";
 import { complete, type Completion } from "./complete";
 import "./filterbar.css";
+import { meaning } from "./meaning";
 import { useValues } from "./values";
 
 interface Props {
@@ -21,7 +22,7 @@ interface Props {
 
 /** A filter, with what may come next below it. Enter applies it. */
 export function FilterBar({ label, columns, value, onChange, among, problem }: Props) {
-  const { t } = useLingui();
+  const { t, i18n } = useLingui();
   const [text, setText] = useState(value);
   const [cursor, setCursor] = useState<number>();
   const [chosen, setChosen] = useState(-1);
@@ -100,7 +101,7 @@ export function FilterBar({ label, columns, value, onChange, among, problem }: P
               take(option.text);
             }}
           >
-            <code>{option.text}</code> <span className="soft clip">{option.meaning}</span>
+            <code>{option.text}</code> <span className="soft clip">{typeof option.meaning === "string" ? meaning(option.meaning) : i18n._(option.meaning)}</span>
           </li>
         ))}
         {(hidden > 0 || more) && (

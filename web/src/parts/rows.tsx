@@ -4,6 +4,7 @@ import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import type { Row } from "../api/answers";
 import { type Column, kindOf } from "../api/columns";
 import { cell, clock, moment } from "./format";
+import { meaning } from "./meaning";
 import "./rows.css";
 
 interface Props {
@@ -49,7 +50,7 @@ export function Rows({ rows, columns, label, more, onOpen, height = 420 }: Props
         <div role="columnheader">time</div>
         <div role="columnheader">machine</div>
         {columns.map((column) => (
-          <div role="columnheader" key={column.name} title={column.meaning} className={isNumber(column) ? "number" : ""}>
+          <div role="columnheader" key={column.name} title={meaning(column.meaning)} className={isNumber(column) ? "number" : ""}>
             {column.name}
           </div>
         ))}

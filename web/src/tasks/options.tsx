@@ -1,5 +1,6 @@
 import type { Probe } from "../api/answers";
 import type { ApiError } from "../api/problem";
+import { meaning } from "../parts/meaning";
 import type { Value } from "./command";
 
 type Schema = Probe["options"]["properties"][string];
@@ -20,7 +21,7 @@ export function Options({ probe, values, onChange, problem }: Props) {
   return Object.entries(probe.options.properties).map(([name, schema]) => (
     <div className="field" key={name}>
       <label htmlFor={`option-${name}`}>
-        <code>{name}</code> {schema.description}
+        <code>{name}</code> {meaning(schema.description)}
       </label>
       <Field id={`option-${name}`} schema={schema} required={probe.options.required.includes(name)} value={values[name]} onChange={(value) => set(name, value)} />
       <span className="bad">{problem?.of(`options/${name}`)}</span>

@@ -2,6 +2,7 @@ import { useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 
 import { visible } from "../parts/format";
+import { meaning } from "../parts/meaning";
 import { Shown } from "../parts/states";
 import { probes } from "../nodes/nodes.api";
 
@@ -24,7 +25,7 @@ export function Probes({ node, chosen, onChoose }: Props) {
             <label key={one.name} className={one.available ? "" : "soft"}>
               <input type="radio" name="probe" checked={one.name === chosen} disabled={!one.available} onChange={() => onChoose(one.name)} />
               <span>
-                <b>{one.name}</b> {one.meaning}
+                <b>{one.name}</b> {meaning(one.meaning)}
                 {!one.available && <em className="bad break"> {visible(one.reason)}</em>}
               </span>
             </label>

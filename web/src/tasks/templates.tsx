@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 
 import type { components } from "../api/schema";
 import { visible } from "../parts/format";
+import { meaning } from "../parts/meaning";
 import { Shown } from "../parts/states";
 import { templates } from "./tasks.api";
 
@@ -20,7 +21,7 @@ export function Templates({ chosen, onChoose }: { chosen: string | undefined; on
             <label key={one.name}>
               <input type="radio" name="template" checked={one.name === chosen} onChange={() => onChoose(one.name)} />
               <span className="break">
-                <b>{one.name}</b> {visible(one.meaning)}
+                <b>{one.name}</b> {visible(meaning(one.meaning))}
                 <br />
                 <span className="soft mono">{one.parts.map(told).join(" · ")}</span>
               </span>

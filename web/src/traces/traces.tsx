@@ -6,6 +6,7 @@ import { streams } from "../api/catalogue";
 import { address, bytes } from "../api/client";
 import { useCards } from "../parts/cards";
 import { clock, moment, visible } from "../parts/format";
+import { meaning } from "../parts/meaning";
 import { useAddress } from "../parts/search";
 import { Failed, Shown } from "../parts/states";
 import { askedPart } from "../parts/times";
@@ -77,7 +78,7 @@ export function Traces() {
                 <label key={stream.name}>
                   <input type="checkbox" checked={chosen.includes(stream.name)} onChange={() => toggle(stream.name)} />
                   <span>
-                    <b>{stream.name}</b> {stream.meaning}
+                    <b>{stream.name}</b> {meaning(stream.meaning)}
                   </span>
                 </label>
               ))}

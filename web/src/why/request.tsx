@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import type { components } from "../api/schema";
 import { Bars } from "../parts/bars";
 import { cell, duration, share } from "../parts/format";
+import { meaning } from "../parts/meaning";
 
 type RequestTime = components["schemas"]["RequestTime"];
 
@@ -35,7 +36,7 @@ export function RequestParts({ request, machine }: { request: RequestTime; machi
           <h3>
             <Trans>Its own times</Trans>
           </h3>
-          <Bars bars={request.times.map((one) => ({ name: `${one.column}: ${one.meaning}`, value: one.ns, told: duration(one.ns) }))} />
+          <Bars bars={request.times.map((one) => ({ name: `${one.column}: ${meaning(one.meaning)}`, value: one.ns, told: duration(one.ns) }))} />
         </>
       )}
       <p>
