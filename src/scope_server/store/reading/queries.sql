@@ -160,7 +160,8 @@ WHERE t.task_id = %(task_id)s;
 
 -- ---- reports of agents
 
--- A record may have created the task without its definition.
+-- A record may have created the task without its definition. An agent that has ended a task for good does not start it
+-- again.
 -- name: report_task
 UPDATE store.tasks
 SET wanted = (wanted OR CASE definition WHEN '{}' THEN %(origin)s ELSE origin END = 'agent') AND NOT %(over)s,
@@ -168,7 +169,8 @@ SET wanted = (wanted OR CASE definition WHEN '{}' THEN %(origin)s ELSE origin EN
     origin = CASE definition WHEN '{}' THEN %(origin)s ELSE origin END,
     probe = CASE definition WHEN '{}' THEN %(probe)s ELSE probe END,
     definition = CASE definition WHEN '{}' THEN %(definition)s::jsonb ELSE definition END,
-    started_by = coalesce(started_by, %(started_by)s)
+    started_by = coalesce(started_by, %(started_by)s),
+    told = CASE WHEN %(over)s THEN NULL ELSE told END
 WHERE task_id = %(task_id)s AND machine = %(machine)s;
 
 -- name: create_reported_task
