@@ -301,7 +301,10 @@ ORDER BY t.id;
 
 -- The machine's agent has taken the message with this number.
 -- name: take_wanted
-UPDATE store.tasks SET told = NULL WHERE machine = %(machine)s AND told < %(number)s;
+UPDATE store.tasks
+SET told = NULL
+WHERE id IN (SELECT id FROM store.tasks WHERE machine = %(machine)s AND told < %(number)s
+             ORDER BY id FOR NO KEY UPDATE);
 
 -- A task that was created before the agent's last message of wanted tasks, and is not among the agent's tasks, was
 -- stopped before this message.
