@@ -209,8 +209,10 @@ async def test_a_machine_that_is_away_may_begin_a_task_again(start_server: Start
             "stopping",
             "the agent is not connected; it stops the task when it connects",
         )
+        agent.begin(task_id, agent.tasks[task_id].definition, task_pb2.ORIGIN_SERVER)
         async with agent.attending(server):
-            await until(lambda: server.task(task_id), lambda found: found["state"] == "stopped")
+            task = await until(lambda: server.task(task_id), lambda found: found["state"] == "stopped")
+            assert [run["end"] for run in task["runs"]] == ["request", "shutdown"]
         async with agent.attending(server):
             assert (await server.task(task_id))["state"] == "stopped"
 
