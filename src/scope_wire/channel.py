@@ -1,6 +1,7 @@
 """gRPC connections: TLS with certificates of one authority; both sides notice within 15 s that the other is silent."""
 
 from collections.abc import Callable
+from typing import Any
 
 import grpc
 
@@ -11,7 +12,7 @@ from scope_wire.refused.rate import bound_log_of_grpc
 
 Options = list[tuple[str, int]]
 
-PUSHBACK = "grpc-retry-pushback-ms"  # gRPC's trailing metadata of a refused call: when to try it again
+_PUSHBACK = "grpc-retry-pushback-ms"  # gRPC's trailing metadata of a refused call: when to try it again
 
 # With keepalive, gRPC also sets TCP_USER_TIMEOUT to its timeout: unacknowledged data ends the connection.
 _BOTH: Options = [
@@ -39,6 +40,18 @@ def open_channel(to: Endpoint, peer: str) -> grpc.aio.Channel:
         ("grpc.ssl_target_name_override", peer),
     ]
     return grpc.aio.secure_channel(str(to), channel_credentials(to.credentials()), options=options)
+
+
+def pushback(in_s: float) -> tuple[tuple[str, str]]:
+    """The trailing metadata of a refused call that is to be tried again after so many seconds."""
+    return ((_PUSHBACK, f"{1000 * in_s:.0f}"),)
+
+
+def pushback_s(error: grpc.aio.AioRpcError) -> float | None:
+    """After how many seconds the one who refused a call wants it to be tried again; None: it does not say so."""
+    told: Any = error.trailing_metadata()
+    value = str(dict(told or {}).get(_PUSHBACK, ""))
+    return int(value) / 1000 if value.isdecimal() else None
 
 
 def channel_credentials(own: Credentials | Anonymous) -> grpc.ChannelCredentials:

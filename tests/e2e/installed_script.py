@@ -16,6 +16,7 @@ from scope_server.store.postgres import PrivatePostgres
 NET = "10.77.0"
 NAME = "scope.example.org"
 PROGRAM = str(Path(sys.executable).with_name("scope"))
+AWAY = "the database cannot be reached"
 PASSWORD = "correct horse battery"
 FOLDER = Path(sys.argv[1])
 FIRST, SECOND = map(int, sys.argv[2:])  # calls of the watched program, before and after a server has gone
@@ -77,10 +78,15 @@ def spawn(*words: str) -> "subprocess.Popen[bytes]":
 
 
 def call(*words: str, given: str = "") -> str:
-    ran = subprocess.run(words, input=given, capture_output=True, text=True, timeout=120)
-    if ran.returncode:
-        raise RuntimeError(f"{words}: {ran.stderr}{ran.stdout}")
-    return ran.stdout
+    """What a command prints. On a machine that stands still for seconds, a server may not get to its database."""
+    end = time.monotonic() + 60
+    while True:
+        ran = subprocess.run(words, input=given, capture_output=True, text=True, timeout=120)
+        if not ran.returncode:
+            return ran.stdout
+        if AWAY not in ran.stderr or time.monotonic() > end:
+            raise RuntimeError(f"{words}: {ran.stderr}{ran.stdout}")
+        time.sleep(0.5)
 
 
 def until(what: str, condition: Callable[[], Any]) -> Any:
@@ -102,7 +108,7 @@ def json_of(machine: Machine, *words: str) -> Any:
 def curl(machine: Machine, path: str, *options: str) -> Any:
     """An answer of the API, through nginx."""
     trusts = ["--cacert", str(FOLDER / "people.pem")]
-    return json.loads(machine.run("curl", "--silent", "--fail", *trusts, *options, f"https://{NAME}{path}"))
+    return json.loads(machine.run("curl", "--silent", "--fail", "--retry", "5", *trusts, *options, f"https://{NAME}{path}"))
 
 
 def work(calls: int) -> None:

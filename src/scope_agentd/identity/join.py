@@ -6,6 +6,7 @@ authority that the server names must have this digest, and must have signed the 
 
 import asyncio
 import socket
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from scope_agentd.identity.membership import Fleet, Membership, addresses_of, cr
 from scope_agentd.node import machine_id
 from scope_proto.scope.v1.enrolment_pb2 import GetAuthorityRequest, JoinRequest
 from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentStub
-from scope_wire.channel import open_channel
+from scope_wire.channel import open_channel, pushback_s
 from scope_wire.endpoint import Endpoint
 from scope_wire.errors import InvalidCertificate, InvalidKeyFile
 from scope_wire.identity import SERVER_NAME, read_certificate
@@ -37,6 +38,7 @@ from scope_wire.keys import (
 )
 
 _ANSWER_S = 15.0
+_PATIENCE_S = 30.0
 
 
 async def join(server: str, token: JoinToken, state_dir: Path) -> None:
@@ -71,7 +73,7 @@ async def join(server: str, token: JoinToken, state_dir: Path) -> None:
                 machine_id=before.machine_id if before else machine_id(state_dir),
                 hostname=socket.gethostname(),
             )
-            answer = await stub.Join(request, timeout=_ANSWER_S)
+            answer = await _signed(stub, request)
         credentials = credentials_of(answer, key, (authority,))
         fleet = Fleet(token.authority.hex(), token.secret_digest.hex(), *addresses_of(answer, to))
         keep(state_dir, credentials, fleet)
@@ -84,6 +86,23 @@ async def join(server: str, token: JoinToken, state_dir: Path) -> None:
         raise NotJoined(f"{server}: {error}") from None
     except OSError as error:
         raise StateUnusable(f"cannot use the state directory {state_dir}: {error.strerror or error}") from None
+
+
+async def _signed(stub: Any, request: JoinRequest) -> Any:
+    """The server's answer; asked again as long as the server says so, since its database may be away for a moment.
+
+    Raises:
+        grpc.aio.AioRpcError: it refuses, or could not sign in time.
+    """
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return await stub.Join(request, timeout=_ANSWER_S)
+        except grpc.aio.AioRpcError as error:
+            pause_s = pushback_s(error)
+            if pause_s is None or time.monotonic() + pause_s > end:
+                raise
+        await asyncio.sleep(pause_s)
 
 
 def _membership(state_dir: Path) -> Membership | None:

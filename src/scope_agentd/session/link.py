@@ -15,7 +15,7 @@ from scope_agentd.identity.membership import Membership
 from scope_agentd.identity.renewal import admitted, come_back
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
 from scope_wire.background import TaskGroup
-from scope_wire.channel import PUSHBACK, open_channel
+from scope_wire.channel import open_channel, pushback_s
 from scope_wire.endpoint import Endpoint
 from scope_wire.identity import SERVER_NAME
 
@@ -142,7 +142,7 @@ class Link:
                 for one in self._also:
                     streams.create_task(one.run(stub))
         except* grpc.aio.AioRpcError as errors:
-            pause_s = _pushback_s(errors)
+            pause_s = _pause_s(errors)
             if pause_s is None:
                 raise
             _clear_frames(errors)
@@ -167,14 +167,10 @@ def _clear_frames(error: BaseException) -> None:
             _clear_frames(each)
 
 
-def _pushback_s(errors: BaseExceptionGroup[BaseException]) -> float | None:
+def _pause_s(errors: BaseExceptionGroup[BaseException]) -> float | None:
     """After how many seconds the server wants to be called again; None: it does not say so."""
-    for error in _leaves(errors):
-        told: Any = error.trailing_metadata() if isinstance(error, grpc.aio.AioRpcError) else {}
-        value = str(dict(told or {}).get(PUSHBACK, ""))
-        if value.isdecimal():
-            return min(int(value) / 1000, _LONGEST_PUSHBACK_S)
-    return None
+    told = (pushback_s(error) for error in _leaves(errors) if isinstance(error, grpc.aio.AioRpcError))
+    return next((min(pause_s, _LONGEST_PUSHBACK_S) for pause_s in told if pause_s is not None), None)
 
 
 def _said(error: BaseException) -> str:

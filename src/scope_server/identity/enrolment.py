@@ -17,6 +17,7 @@ from scope_server.identity.authority import read_request
 from scope_server.identity.members import Joining
 from scope_server.identity.peers import address_of
 from scope_server.identity.register import Register
+from scope_wire.channel import pushback
 from scope_wire.errors import InvalidCertificate, InvalidJoinToken
 from scope_wire.identity import Identity, Kind, holder_of, key_digest, read_certificate
 from scope_wire.join_token import JoinToken
@@ -25,6 +26,7 @@ from scope_wire.refused.refusals import Reason
 from scope_wire.tls import require_tls_1_3
 
 _HOSTNAME = 255  # characters
+_AGAIN_S = 1.0  # when a machine is to ask again that the database could not answer for
 
 
 class EnrolmentService(EnrolmentServicer):
@@ -93,7 +95,7 @@ class EnrolmentService(EnrolmentServicer):
             self._register.refusals.note(Reason.INVALID, str(error), context.peer())
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except StoreUnavailable as error:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error), pushback(_AGAIN_S))
 
 
 def _is_signed(certificate: x509.Certificate, roots: tuple[x509.Certificate, ...]) -> bool:

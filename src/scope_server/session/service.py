@@ -41,7 +41,7 @@ from scope_server.session.sessions import Sessions
 from scope_server.store.annotations import Annotations
 from scope_server.store.schema.tables import Tables
 from scope_wire.background import background
-from scope_wire.channel import PUSHBACK
+from scope_wire.channel import pushback
 from scope_wire.errors import InvalidCertificate
 from scope_wire.identity import Holder, Kind
 from scope_wire.identity import caller_of as holder_of_call
@@ -243,5 +243,5 @@ async def _explained(context: Any, refusals: Refusals) -> AsyncIterator[None]:
             refusals.note(error.reason, str(error), context.peer())
         code = next(code for kind, code in _CODES if isinstance(error, kind))
         await asyncio.sleep(_BEFORE_REFUSAL_S)
-        told = ((PUSHBACK, f"{1000 * error.in_s:.0f}"),) if isinstance(error, ComeAgain) else ()
+        told = pushback(error.in_s) if isinstance(error, ComeAgain) else ()
         await context.abort(code, str(error), told)

@@ -14,6 +14,7 @@ import grpc
 import psycopg
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.chaos.proxy import Proxy
 from tests.fleet import of_machine, of_person, shake_hands, to_server
 from tests.integration.server.running import Server, until
@@ -131,6 +132,25 @@ async def test_a_lost_answer(start_server: StartServer, tmp_path: Path, proxy_to
         assert server.query("SELECT used FROM store.join_tokens") == [(1,)]
         with pytest.raises(NotJoined, match="the token was used or has expired"):
             await join(through, token, tmp_path / "two")
+
+
+async def test_a_database_that_is_away_for_a_moment(start_server: StartServer, tmp_path: Path) -> None:
+    """The server cannot sign, and says when to ask again: so a machine that joins just then need not be told twice."""
+    async with start_server() as server:
+        token = await token_of(server)
+        name = conninfo_to_dict(server.conninfo)["dbname"]
+        with psycopg.connect(make_conninfo(server.conninfo, dbname="postgres"), autocommit=True) as beside:
+            beside.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false".encode())
+            beside.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+            joins = asyncio.create_task(join(server.enrol, token, tmp_path))
+            async with to_server(server.enrol, Anonymous((server.authority.certificate,))) as channel:
+                stub: Any = EnrolmentStub(channel)
+                request = JoinRequest(token=str(token), signing_request=signing_request(make_key()), machine_id=MACHINE)
+                assert await code_of(stub.Join(request)) is Code.UNAVAILABLE
+            assert not joins.done()
+            beside.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
+        await joins
+        assert server.query("SELECT machine_id FROM store.members") == [(Membership(tmp_path).machine_id,)]
 
 
 async def test_an_agent_that_dies_while_it_joins(
