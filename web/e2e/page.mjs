@@ -13,7 +13,9 @@ const LOGIN_MS = 10 * 60_000; // then a page would refresh its own copy of them,
  */
 export async function opened(browser, { base, email, password, language = "en", theme = "dark", size = SIZE }) {
   if (Date.now() > LOGINS.get(email)?.until) LOGINS.delete(email);
-  const context = await browser.newContext({ viewport: size, colorScheme: theme, storageState: LOGINS.get(email)?.cookies });
+  // Without motion: what moves is drawn 60 times a second, for which a machine without a GPU needs a core.
+  const looks = { viewport: size, colorScheme: theme, reducedMotion: "reduce" };
+  const context = await browser.newContext({ ...looks, storageState: LOGINS.get(email)?.cookies });
   await context.addInitScript(
     ([language, theme]) => {
       localStorage.setItem("scope-language", language);

@@ -11,12 +11,13 @@ FOLDER = Path(__file__).parents[3] / "web/src/locales/zh"
 
 
 def _said() -> set[str]:
-    """Every meaning of a probe, option, stream, column or template."""
+    """Every meaning of a probe, option, stream, column or template, and every title of a flame graph."""
     found = {template.meaning for template in TEMPLATES}
     for probe in probes().values():
         found |= {probe.meaning, *(option.meaning for option in probe.options)}
         for stream in probe.streams:
             found |= {stream.meaning, *(column.meaning for column in stream.columns)}
+            found |= {flame.title} if (flame := stream.shown.flame) else set()
     return found - {""}
 
 

@@ -7,6 +7,7 @@ import { streams } from "../api/catalogue";
 import type { Query } from "../api/client";
 import type { Stream } from "../api/columns";
 import { FlamePicture } from "../flames/picture";
+import { meaning } from "../parts/meaning";
 import { useAddress } from "../parts/search";
 import { Empty } from "../parts/states";
 
@@ -27,7 +28,7 @@ export function Sampled({ of, samples, query, cacheKey }: { of: Stream; samples:
         <div className="row">
           {samples.map((one) => (
             <button key={one} type="button" aria-pressed={one === name} onClick={() => setChosen(one)}>
-              {known.find((each) => each.name === one)?.flame?.title ?? one}
+              {meaning(known.find((each) => each.name === one)?.flame?.title ?? one)}
             </button>
           ))}
         </div>

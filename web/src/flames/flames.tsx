@@ -6,6 +6,7 @@ import { streams } from "../api/catalogue";
 import { kindOf, type Stream } from "../api/columns";
 import { address } from "../api/client";
 import { useAsked } from "../parts/asked";
+import { meaning } from "../parts/meaning";
 import { NotBefore } from "../parts/notbefore";
 import { useAddress } from "../parts/search";
 import { Empty, Loading, Shown } from "../parts/states";
@@ -57,7 +58,7 @@ function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
         >
           {all.map((one) => (
             <option key={one.name} value={one.name}>
-              {one.flame?.title} ({one.name})
+              {meaning(one.flame?.title ?? "")} ({one.name})
             </option>
           ))}
         </select>

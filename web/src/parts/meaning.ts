@@ -1,4 +1,4 @@
-/** What the catalogue's meanings of probes, streams, columns and options are in the page's language, by the English one. */
+/** What the catalogue says of probes, streams, columns, options and flame graphs, in the page's language, by the English text. */
 let known: Record<string, string> = {};
 
 /** Takes the meanings in another language; none: English. */
