@@ -108,7 +108,9 @@ def json_of(machine: Machine, *words: str) -> Any:
 def curl(machine: Machine, path: str, *options: str) -> Any:
     """An answer of the API, through nginx."""
     trusts = ["--cacert", str(FOLDER / "people.pem")]
-    return json.loads(machine.run("curl", "--silent", "--fail", "--retry", "5", *trusts, *options, f"https://{NAME}{path}"))
+    return json.loads(
+        machine.run("curl", "--silent", "--fail", "--retry", "5", *trusts, *options, f"https://{NAME}{path}")
+    )
 
 
 def work(calls: int) -> None:

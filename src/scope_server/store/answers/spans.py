@@ -45,10 +45,12 @@ class Spans:
     @cached_property
     def holding(self) -> sql.Composed:
         """The condition on rows, which are called `r`, that one of the spans holds the row's time."""
-        # Ranges are made in the database, which reads numbers much faster than texts of ranges.
+        # Ranges are made in the database, which reads numbers much faster than texts of ranges; and only once: in a
+        # nested loop, which is planned where few rows are expected, they would be made anew for each row.
         return sql.SQL(
-            "EXISTS (SELECT FROM (SELECT process, tid, range_agg(int8range(first, last, '[]')) AS times"
-            " FROM unnest({}, {}, {}, {}) AS s (process, tid, first, last) GROUP BY process, tid) AS s"
+            "EXISTS (SELECT FROM (WITH s AS MATERIALIZED"
+            " (SELECT process, tid, range_agg(int8range(first, last, '[]')) AS times"
+            " FROM unnest({}, {}, {}, {}) AS s (process, tid, first, last) GROUP BY process, tid) SELECT * FROM s) AS s"
             " WHERE s.process = r.process{} AND s.times @> r.ktime_ns)"
         ).format(
             *(array(numbers.tolist()) for numbers in (self.process, self.tid, self.begin, self.end)),
