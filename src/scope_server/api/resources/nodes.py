@@ -147,11 +147,11 @@ async def get_probes(call: Call, query: ProbesQuery) -> Probes:
     """What a machine can record, as its agent found last; also while the agent is away."""
     _, machine_id = await find_machine(call, query.node)
     connected = await call[FLEET].directory.holder(machine_id) is not None
-    told = await probes_told(call, machine_id, connected=connected)
+    told, named = await probes_told(call, machine_id, connected=connected), query.node or machine_id
     if told.probes is None and connected:
-        raise AgentUnavailable(f"the agent of {machine_id} has begun to try its probes; ask again in a minute")
+        raise AgentUnavailable(f"the agent of {named} has begun to try its probes; ask again in a minute")
     if told.probes is None:
-        raise AgentUnavailable(f"the agent of {machine_id} is not connected; {await last_heard(call, machine_id)}")
+        raise AgentUnavailable(f"the agent of {named} is not connected; {await last_heard(call, machine_id)}")
     return Probes(
         probes=[Probe(**_fields(one) | {"options": options_schema(one.options)}) for one in told.probes.probes],
         host=[Feature(**_fields(one)) for one in told.probes.host],
