@@ -13,6 +13,7 @@ from scope_wire.refused.rate import bound_log_of_grpc
 Options = list[tuple[str, int]]
 
 _PUSHBACK = "grpc-retry-pushback-ms"  # gRPC's trailing metadata of a refused call: when to try it again
+_DIGITS = 9  # of milliseconds: eleven days; a longer text is no time
 
 # With keepalive, gRPC also sets TCP_USER_TIMEOUT to its timeout: unacknowledged data ends the connection.
 _BOTH: Options = [
@@ -51,7 +52,7 @@ def pushback_s(error: grpc.aio.AioRpcError) -> float | None:
     """After how many seconds the one who refused a call wants it to be tried again; None: it does not say so."""
     told: Any = error.trailing_metadata()
     value = str(dict(told or {}).get(_PUSHBACK, ""))
-    return int(value) / 1000 if value.isdecimal() else None
+    return int(value) / 1000 if value.isdecimal() and len(value) <= _DIGITS else None
 
 
 def channel_credentials(own: Credentials | Anonymous) -> grpc.ChannelCredentials:

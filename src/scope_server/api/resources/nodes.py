@@ -147,7 +147,8 @@ async def get_probes(call: Call, query: ProbesQuery) -> Probes:
     """What a machine can record, as its agent found last; also while the agent is away."""
     _, machine_id = await find_machine(call, query.node)
     connected = await call[FLEET].directory.holder(machine_id) is not None
-    told, named = await probes_told(call, machine_id, connected=connected), query.node or machine_id
+    told = await probes_told(call, machine_id, connected=connected)
+    named = query.node or machine_id
     if told.probes is None and connected:
         raise AgentUnavailable(f"the agent of {named} has begun to try its probes; ask again in a minute")
     if told.probes is None:
