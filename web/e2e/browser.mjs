@@ -7,6 +7,13 @@ import { opened } from "./page.mjs";
 
 const PATIENCE_MS = 570_000;
 
+/** What is empty or failed on a page, then all that it says. */
+async function textsOf(page) {
+  const states = await page.locator(".state").allInnerTexts().catch(String);
+  const all = await page.innerText("body", { timeout: 5000 }).catch(String);
+  return `${page.url()} says: ${JSON.stringify(states)}\n${all}`;
+}
+
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium-headless-shell", args: ["--no-sandbox"] });
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 for await (const line of createInterface({ input: process.stdin })) {
@@ -20,8 +27,8 @@ for await (const line of createInterface({ input: process.stdin })) {
     say({ done: true });
   } catch (error) {
     const pages = browser.contexts().filter((context) => !contexts.includes(context)).flatMap((context) => context.pages());
-    const texts = await Promise.all(pages.map((page) => page.innerText("body", { timeout: 5000 }).catch(String)));
-    say({ failed: [error.stack, ...pages.map((page, i) => `${page.url()} says:\n${texts[i]}`)].join("\n\n") });
+    const texts = await Promise.all(pages.map(textsOf));
+    say({ failed: [error.stack, ...texts].join("\n\n") });
   }
   for (const context of browser.contexts()) {
     if (contexts.includes(context)) continue;

@@ -20,6 +20,7 @@ from scope_server.machine import Machine
 from scope_server.store.layout.blocks import compaction, packing
 from scope_server.store.layout.blocks.blocks import BLOCKS
 from scope_server.store.layout.blocks.compaction import Compaction
+from scope_server.store.layout.contract import Lookup
 from scope_server.store.reading import reader, window
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.reader import EventQuery, Order, Reader
@@ -133,6 +134,21 @@ async def test_what_is_not_asked_for_is_not_unpacked(line: Line, monkeypatch: py
         ((found,),) = connection.execute(sql.SQL("EXPLAIN (VERBOSE, FORMAT JSON) {}").format(two)).fetchall()
     widths = [len(node["Output"]) for node in _nodes(found[0]["Plan"]) if node["Node Type"] == "Nested Loop"]
     assert set(widths) == {2}, "no value is copied for a column that is not selected"
+
+
+async def test_rows_in_the_hash_table_of_a_join_have_no_whole_arrays(line: Line) -> None:
+    """Where PostgreSQL expects few rows that meet a lookup, it puts them into a hash table; each is small there."""
+    await line.send(Run().batch(1, rows(1000), boot_to_utc_ns=LONG_AGO))
+    few = [sql.SQL(f"{column} * 0 = 0") for column in ("nr", "arg5", "tid", "uid")]  # as PostgreSQL expects
+    lookup = Lookup([sql.SQL("NOT EXISTS (SELECT FROM generate_series(1, 100000, 2) AS n WHERE n = r.arg0)")])
+    query = BLOCKS.rows("syscall", TABLES["syscall"].records, [sql.SQL("ret <= 0"), *few, lookup], only=("arg0", "tid"))
+    with psycopg.connect(line.conninfo) as connection:
+        found = connection.execute(sql.SQL("SELECT arg0 FROM ({}) AS r").format(query)).fetchall()
+        ((plan,),) = connection.execute(sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) {}").format(query)).fetchall()
+    assert sorted(found) == [(n,) for n in range(0, 1000, 2) if n % 7 != 6]
+    (hashed,) = (node for node in _nodes(plan[0]["Plan"]) if node["Node Type"] == "Hash" and node["Actual Loops"])
+    assert hashed["Actual Rows"] == sum(n % 7 != 6 for n in range(1000)), plan
+    assert hashed["Peak Memory Usage"] < 200, "KiB; an array has 8"
 
 
 async def test_the_function_shows_what_the_view_does(line: Line) -> None:

@@ -41,5 +41,5 @@ async def conditions_of(connection: Connection, wanted: Selection) -> Conditions
         of_processes = wanted.table.layout.holding("processes", wanted.spans.processes)
         found.blocks += [] if of_processes is None else [of_processes]
         if wanted.besides is not None:
-            found.rows.append(sql.SQL("NOT {}").format(wanted.besides.holding))
+            found.rows.append(wanted.besides.holding_none)
     return found

@@ -10,6 +10,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from scope_server.store.answers.lasting import Lasting
+from scope_server.store.layout.contract import Lookup
 from scope_server.store.reading.filters import array
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import StreamTable
@@ -42,9 +43,18 @@ class Spans:
     until: datetime
     of_thread: bool
 
-    @cached_property
-    def holding(self) -> sql.Composed:
+    @property
+    def holding(self) -> Lookup:
         """The condition on rows, which are called `r`, that one of the spans holds the row's time."""
+        return Lookup([self._held])
+
+    @property
+    def holding_none(self) -> Lookup:
+        """The condition on rows, which are called `r`, that no span holds the row's time."""
+        return Lookup([sql.SQL("NOT "), self._held])
+
+    @cached_property
+    def _held(self) -> sql.Composed:
         # Ranges are made in the database, which reads numbers much faster than texts of ranges; and only once: in a
         # nested loop, which is planned where few rows are expected, they would be made anew for each row.
         return sql.SQL(

@@ -22,6 +22,11 @@ Record = Mapping[str, str]  # of a column, as stored in store.streams
 Connection = psycopg.Connection[Any]
 Conditions = tuple[list[sql.Composable], list[sql.Composable]]  # on rows, on blocks
 
+
+class Lookup(sql.Composed):
+    """A condition on rows that asks another relation, which PostgreSQL may turn into a join."""
+
+
 # Where a row is: a partition, a block, a place in the block. No column has a blank in its name.
 PART, BLOCK, PLACE = '"its part"', '"its block"', '"its place"'
 
@@ -98,7 +103,7 @@ class Layout(Protocol):
 
         Args:
             columns: the stream's.
-            where: conditions on rows, which are named `r`.
+            where: conditions on rows, which are named `r`; those that ask another relation are a `Lookup`.
             blocks: conditions on blocks; without any, all blocks are read.
             as_stored: columns with lists that stay as they lie, which is less work; cast them to their type.
             only: the columns that are selected, which is less work for many rows; None: all.

@@ -7,7 +7,7 @@ from psycopg import sql
 
 from scope_server.store.dimensions.dimension import Dimension
 from scope_server.store.layout.blocks.tables import FRESH, PACKED, is_list, stored
-from scope_server.store.layout.contract import BLOCK, PART, PLACE, Conditions, Record
+from scope_server.store.layout.contract import BLOCK, PART, PLACE, Conditions, Lookup, Record
 
 _NOTHING: Sequence[sql.Composable] = ()
 DAY = timedelta(days=1)  # a block has rows of only one day
@@ -141,21 +141,27 @@ def _both(
     blocks: Sequence[sql.Composable],
 ) -> sql.Composed:
     opened, taken = _unpacking(every)
-    return sql.SQL(" UNION ALL ").join(
-        sql.SQL(
-            f"SELECT {{wanted}} FROM (SELECT b.{PART}, b.{BLOCK}, place.n AS {PLACE}, {{taken}}"
+    lookups = [one for one in where if isinstance(one, Lookup)]
+    own = [one for one in where if not isinstance(one, Lookup)]
+
+    def met(schema: str) -> sql.Composed:
+        found = sql.SQL(
+            f"(SELECT b.{PART}, b.{BLOCK}, place.n AS {PLACE}, {{taken}}"
             f" FROM (SELECT tableoid AS {PART}, ctid AS {BLOCK}, row_count, {{opened}} FROM {{table}}{{of_blocks}}"
             " OFFSET 0) AS b,"
-            " generate_series(1, b.row_count) AS place (n)) AS r{of_rows}"
+            " generate_series(1, b.row_count) AS place (n)) AS r{own}"
         ).format(
-            wanted=wanted,
             taken=taken,
             opened=opened,
             table=sql.Identifier(schema, stream),
             of_blocks=_where(blocks),
-            of_rows=_where(where),
+            own=_where(own),
         )
-        for schema in (FRESH, PACKED)
+        # Elements are taken before a join: rows in its hash table would each have the whole arrays of their block.
+        return sql.SQL("(SELECT * FROM {} OFFSET 0) AS r{}").format(found, _where(lookups)) if lookups else found
+
+    return sql.SQL(" UNION ALL ").join(
+        sql.SQL("SELECT {} FROM {}").format(wanted, met(schema)) for schema in (FRESH, PACKED)
     )
 
 
