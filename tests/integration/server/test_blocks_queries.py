@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.rows import dict_row
 from tests.integration.server.closed_days import DAY_NS, LONG_AGO, compacted, fresh, packed
 from tests.integration.server.records import FIRST_KTIME_NS, Line, Run, make_machine, rows
 from tests.integration.server.tables import TABLES, asked
@@ -23,7 +24,9 @@ from scope_server.store.layout.blocks.compaction import Compaction
 from scope_server.store.layout.contract import Lookup
 from scope_server.store.reading import reader, window
 from scope_server.store.reading.database import Database
+from scope_server.store.reading.filters import conditions
 from scope_server.store.reading.reader import EventQuery, Order, Reader
+from scope_server.store.reading.selection import Selection
 from scope_server.store.writing.connection import WriterConnection
 
 BEGIN = datetime.fromtimestamp((LONG_AGO + FIRST_KTIME_NS) / 1e9, UTC)
@@ -149,6 +152,28 @@ async def test_rows_in_the_hash_table_of_a_join_have_no_whole_arrays(line: Line)
     (hashed,) = (node for node in _nodes(plan[0]["Plan"]) if node["Node Type"] == "Hash" and node["Actual Loops"])
     assert hashed["Actual Rows"] == sum(n % 7 != 6 for n in range(1000)), plan
     assert hashed["Peak Memory Usage"] < 200, "KiB; an array has 8"
+
+
+async def test_blocks_are_unpacked_once_for_all_batches_of_a_task(line: Line) -> None:
+    """However few rows PostgreSQL expects, it does not read them again for each batch, nor the batches for each row."""
+    own, other = Run(), Run()
+    for number in range(5):
+        await line.send(own.batch(number + 1, rows(20, 20 * number)), other.batch(number + 1, rows(20)))
+    ((task,),) = line.query("SELECT task FROM store.runs WHERE run_id = %s", own.run_id)
+    table = TABLES["syscall"]
+    async with await psycopg.AsyncConnection.connect(line.conninfo, row_factory=dict_row) as connection:
+        where = await conditions(connection, Selection(table, task=task))
+        query = BLOCKS.rows("syscall", table.records, where.rows, only=("arg0",))
+        await connection.execute("SET enable_hashjoin = off; SET enable_mergejoin = off")
+        found = await (await connection.execute(query)).fetchall()
+        (explained,) = await (
+            await connection.execute(sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) {}").format(query))
+        ).fetchall()
+    assert sorted(row["arg0"] for row in found) == list(range(100))
+    plan = explained["QUERY PLAN"][0]["Plan"]
+    read = {node["Relation Name"]: node["Actual Loops"] for node in _nodes(plan) if "Relation Name" in node}
+    assert read.keys() > {"runs"}
+    assert {*read.values()} == {1}, plan
 
 
 async def test_the_function_shows_what_the_view_does(line: Line) -> None:

@@ -7,7 +7,6 @@ from psycopg import sql
 
 from scope_catalogue.condition import And, Condition, IsNull, Not, Or
 from scope_server.store.dimensions.declared import PROCESSES
-from scope_server.store.layout.contract import Lookup
 from scope_server.store.reading.comparison import Expression, compared, one_of
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.keys import SHOWN, Comparison, Keys, find_keys
@@ -48,17 +47,18 @@ async def conditions(connection: Connection, wanted: Selection) -> Conditions:
     return found
 
 
-def _recorded_by(wanted: Selection, task: int) -> Lookup:
+def _recorded_by(wanted: Selection, task: int) -> sql.Composed:
     times = [
         sql.SQL(" AND {} {}").format(sql.SQL(f"b.{column} {sign}"), sql.Literal(time))
         for column, sign, time in (("last_time", ">=", wanted.since), ("first_time", "<", wanted.until))
         if time
     ]
-    found = sql.SQL(
-        "batch IN (SELECT b.id FROM store.batches AS b JOIN store.runs AS u ON u.id = b.run"
-        " WHERE b.stream = {} AND u.task = {}{})"
+    # IS TRUE keeps it a look-up in a hash table. PostgreSQL expects few rows of a block's arrays, and might join all of
+    # them with each batch.
+    return sql.SQL(
+        "(batch IN (SELECT b.id FROM store.batches AS b JOIN store.runs AS u ON u.id = b.run"
+        " WHERE b.stream = {} AND u.task = {}{})) IS TRUE"
     ).format(sql.Literal(wanted.table.name), sql.Literal(task), sql.Composed(times))
-    return Lookup([found])
 
 
 def of_numbers(table: StreamTable, condition: Condition) -> sql.Composable:
