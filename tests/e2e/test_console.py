@@ -516,8 +516,8 @@ def test_a_server_that_is_away_slow_restarted_or_upgraded(up: Up, browser: Brows
     assert "GPU" in found["broken"]
     assert found["live"] == ["away", "open"]
     assert found["rows"]
-    before, killed, restarted = found["typing"]
-    assert before == killed and {"500", "77", "name = 'getp"} <= set(before["values"])
+    before, killed, disconnected, restarted = found["typing"]
+    assert before == killed == disconnected and {"500", "77", "name = 'getp"} <= set(before["values"])
     assert restarted["values"] == [each.replace("getp", "getpid'") for each in before["values"]]
     assert restarted["focus"] == before["focus"]
     for part in ("interval_ms=500", "--duration 77", "getpid"):

@@ -3,6 +3,13 @@ import { settled } from "./page.mjs";
 
 const API = "**/api/v1/**";
 
+/** An answer about machines as it is while their agents are away. */
+async function disconnected(route) {
+  const answer = await route.fetch();
+  const { nodes, ...rest } = await answer.json();
+  await route.fulfill({ json: { ...rest, nodes: nodes.map((node) => ({ ...node, connected: false })) } });
+}
+
 export default async function ({ given, open, tell }) {
   const { page, wrong } = await open();
   const typed = () => page.inputValue("#duration");
@@ -67,6 +74,10 @@ export default async function ({ given, open, tell }) {
   typing.push(await form());
   await page.waitForSelector("[data-live=open]");
   await beside.waitForSelector(".away", { state: "detached" }); // if it asked meanwhile
+  await beside.route("**/api/v1/nodes", disconnected); // the server is there, the agent not yet
+  await beside.waitForSelector("option:has-text('(away)')", { state: "attached" });
+  typing.push(await form());
+  await beside.unroute("**/api/v1/nodes", disconnected);
   await beside.keyboard.type("id'");
   typing.push(await form());
   await beside.keyboard.press("Enter");

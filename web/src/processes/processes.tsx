@@ -2,6 +2,7 @@ import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 
 import { nodes } from "../nodes/nodes.api";
+import { useSteady } from "../nodes/steady";
 import { visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty } from "../parts/states";
@@ -11,7 +12,7 @@ import { ProcessTree } from "./processtree";
 export function Processes() {
   const [search] = useAddress();
   const machines = useQuery(nodes).data;
-  const machine = search.machine ?? machines?.find((one) => one.connected)?.machine_id ?? machines?.[0]?.machine_id;
+  const machine = useSteady(machines ?? [], search.machine) ?? machines?.[0]?.machine_id;
   return (
     <div className="screen">
       <header>

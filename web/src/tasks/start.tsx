@@ -6,6 +6,7 @@ import { type FormEvent, useState } from "react";
 import { ApiError } from "../api/problem";
 import { includes, me } from "../api/session";
 import { nodes, probes } from "../nodes/nodes.api";
+import { useSteady } from "../nodes/steady";
 import { Command } from "../parts/command";
 import { useAddress } from "../parts/search";
 import { Empty, Failed } from "../parts/states";
@@ -27,10 +28,10 @@ export function Start() {
   const [search, change] = useAddress();
   const { data: who } = useQuery(me);
   const machines = useQuery(nodes).data ?? [];
-  const node = search.machine ?? machines.find((one) => one.connected)?.machine_id ?? "";
+  const node = useSteady(machines, search.machine) ?? "";
   const labels = search.labels === undefined ? undefined : readLabels(search.labels);
   const meant = labels && (search.labels ? having(machines, labels) : []);
-  const asked = meant ? ((meant.find((one) => one.connected) ?? meant[0])?.machine_id ?? node) : node; // whose probes are offered
+  const asked = useSteady(meant ?? [], meant ? undefined : node) ?? meant?.[0]?.machine_id ?? node; // whose probes are offered
   const offered = useQuery({ ...probes(asked), enabled: asked !== "" });
   const [{ target, options, duration }, set] = useForm();
   const [group, setGroup] = useState<Group>();
