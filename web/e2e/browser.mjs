@@ -5,7 +5,7 @@ import { chromium } from "playwright-core";
 
 import { opened } from "./page.mjs";
 
-const PATIENCE_MS = 570_000;
+const PATIENCE_MS = 1_700_000; // the tests may take 1,800 s
 
 /** What is empty or failed on a page, then all that it says. */
 async function textsOf(page) {
@@ -21,7 +21,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const contexts = browser.contexts();
   try {
     const { default: run } = await import(`./${script}.mjs`);
-    const late = new Promise((_, reject) => setTimeout(() => reject(new Error(`${script} takes too long`)), given.patience_ms ?? PATIENCE_MS).unref());
+    const late = new Promise((_, reject) => setTimeout(() => reject(new Error(`${script} takes too long`)), PATIENCE_MS).unref());
     const ran = run({ given, open: (person = given) => opened(browser, { ...given, ...person }), tell: (told) => say({ told }) });
     await Promise.race([ran, late]);
     say({ done: true });
