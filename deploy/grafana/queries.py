@@ -1,8 +1,9 @@
 """SQL of the dashboards.
 
-Totals come from `scope.STREAM_totals`; those over time from `_minutes` and, for long steps, `_hours`; percentiles from
-`_buckets` or, of chosen programs or groups, `_distribution`. Panels that need single rows read the last minutes of the
-range only: a range of days may have billions of rows. Groups beyond the largest ten are one: `other`.
+Totals come from `scope.STREAM_totals`; those over time from `_steps`, or of each machine from `_minutes` and, for
+long steps, `_hours`; percentiles from `_buckets` or, of chosen programs or groups, `_distribution`. Panels that need
+single rows read the last minutes of the range only: a range of days may have billions of rows. Groups beyond the
+largest ten are one: `other`.
 """
 
 from deploy.grafana.panels import Annotation, Panel, Sql, Variable
@@ -29,16 +30,33 @@ CHOSEN = f"{MACHINE} AND {COMM}"
 _STEP_MS = "$__interval_ms * interval '1 ms'"
 # As $__timeGroup, which computes a fraction of seconds for each row, and takes twice as long as all the rest.
 _STEP = f"date_bin({_STEP_MS}, minute, 'epoch')"
+_A_SECOND = "sum(count) * 1000.0 / $__interval_ms"
 _SHORT_STEPS, _LONG_STEPS = "$__interval_ms < 3600000", "$__interval_ms >= 3600000"
 
 
-def series(stream: str, by: str, value: str = "sum(count) * 1000.0 / $__interval_ms", where: str = CHOSEN) -> Sql:
+def series(stream: str, by: str, value: str = _A_SECOND, where: str = "") -> Sql:
     """A point for each step and group; by default the count a second."""
+    arguments = f"{_RANGE}, {_STEP_MS}, {_OF_MACHINES}"
+    chosen = f"{COMM} AND {where}" if where else COMM
+    return _points(stream, by, f"time AS step, {value}", f"scope.{stream}_steps({arguments})", chosen)
+
+
+def of_machines(stream: str) -> Sql:
+    """The count a second of each machine."""
+    # PostgreSQL does not run the part whose condition, of constants only, is false. The first column is the time.
+    over_time = (
+        f"(SELECT * FROM scope.{stream}_minutes({_RANGE}) WHERE {_SHORT_STEPS}"
+        f" UNION ALL SELECT * FROM scope.{stream}_hours({_RANGE}) WHERE {_LONG_STEPS})"
+    )
+    return _points(stream, "hostname", f"{_STEP} AS step, {_A_SECOND}", over_time, CHOSEN)
+
+
+def _points(stream: str, by: str, selected: str, over_time: str, where: str) -> Sql:
     return Sql(
         f"""WITH points AS (
-  SELECT {_STEP} AS step, coalesce({by}, '-') AS metric, {value} AS value
-  FROM ({_over_time(stream)}) AS t
-  WHERE {where} GROUP BY 1, 2
+  SELECT coalesce({by}, '-') AS metric, {selected} AS value
+  FROM {over_time} AS t
+  WHERE {where} GROUP BY metric, step
 ), top AS MATERIALIZED (
   SELECT metric FROM points GROUP BY metric ORDER BY sum(value) DESC NULLS LAST LIMIT 10
 )
@@ -49,7 +67,7 @@ FROM points LEFT JOIN top USING (metric) GROUP BY 1, 2 ORDER BY 1""",
     )
 
 
-def mean(stream: str, by: str, where: str = CHOSEN) -> Sql:
+def mean(stream: str, by: str, where: str = "") -> Sql:
     """The mean of the measured column for each step and group."""
     return series(stream, by, "sum(sum) / nullif(sum(count), 0)", where)
 
@@ -138,14 +156,6 @@ def flames(stream: str, title: str, unit: str = "ns") -> Panel:
 
 def _page(stream: str) -> str:
     return f"/explore/{stream}"
-
-
-def _over_time(stream: str) -> str:
-    # PostgreSQL does not run the part whose condition, of constants only, is false. The first column is the time.
-    return (
-        f"SELECT * FROM scope.{stream}_minutes({_RANGE}) WHERE {_SHORT_STEPS}"
-        f" UNION ALL SELECT * FROM scope.{stream}_hours({_RANGE}) WHERE {_LONG_STEPS}"
-    )
 
 
 MACHINES = Variable(

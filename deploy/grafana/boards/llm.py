@@ -16,6 +16,7 @@ from deploy.grafana.queries import (
     log,
     mean,
     now,
+    of_machines,
     percentiles,
     recent,
     series,
@@ -34,7 +35,7 @@ DASHBOARD = Dashboard(
         (
             "Tokens",
             (
-                Panel("Tokens a second", "timeseries", (series("llama_token", "hostname"),), unit="cps"),
+                Panel("Tokens a second", "timeseries", (of_machines("llama_token"),), unit="cps"),
                 Panel("Time of a token", "timeseries", (percentiles("llama_token"),), unit="ns"),
                 Panel("Decodes", "timeseries", (mean("llama_decode", "function"),), unit="ns"),
                 Panel(
@@ -81,7 +82,7 @@ DASHBOARD = Dashboard(
                 Panel(
                     "Duration of mul_mat",
                     "timeseries",
-                    (mean("ggml_operation", "function", f"{CHOSEN} AND {_MUL_MAT}"),),
+                    (mean("ggml_operation", "function", _MUL_MAT),),
                     unit="ns",
                 ),
                 Panel("mul_mat, percentiles", "timeseries", (percentiles("ggml_operation", _MUL_MAT),), unit="ns"),

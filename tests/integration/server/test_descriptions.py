@@ -17,6 +17,7 @@ from tests.integration.server.tables import described_with
 from scope_catalogue.catalogue import streams
 from scope_catalogue.description import read, written
 from scope_catalogue.encoding import to_json
+from scope_catalogue.errors import InvalidDescription
 from scope_catalogue.shown import Latest
 from scope_server.errors import Rejected
 from scope_server.ingest.admit import Admission
@@ -311,3 +312,13 @@ async def test_a_locked_table_is_no_reason_to_refuse(line: Line) -> None:
         assert not sending.done()
         reader.rollback()
         assert [answer.verdict for answer in await sending] == [STORED]
+
+
+async def test_no_stream_has_the_name_of_a_function_of_another(line: Line) -> None:
+    """Such as scope.syscall_totals."""
+    made = {name for (name,) in line.query("SELECT proname FROM pg_proc WHERE pronamespace = 'scope'::regnamespace")}
+    derived = {name for name in made if name.startswith(("profile_", "syscall_", "cuda_live_"))} - streams().keys()
+    assert {"profile_flames", "syscall_steps", "cuda_live_now"} <= derived
+    for name in derived:
+        with pytest.raises(InvalidDescription, match="a stream cannot be named"):
+            read(written(replace(FUTURE, name=name)))

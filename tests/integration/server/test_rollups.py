@@ -60,6 +60,12 @@ OF_MINUTES = """
 SELECT comm, name, sum(count)::bigint, least(sum(sum), 9223372036854775807)::bigint, sum(failed)::bigint
 FROM scope.syscall_minutes({window}) WHERE {chosen} GROUP BY 1, 2"""
 OF_TOTALS = "SELECT comm, name, count, sum, failed FROM scope.syscall_totals({window}, {given})"
+OF_MINUTES_IN_STEPS = OF_MINUTES.replace("SELECT ", "SELECT date_bin({step}, minute, 'epoch'), ").replace(
+    "1, 2", "1, 2, 3"
+)
+OF_STEPS = """
+SELECT time, comm, name, sum(count)::bigint, least(sum(sum), 9223372036854775807)::bigint, sum(failed)::bigint
+FROM scope.syscall_steps({window}, {given}) GROUP BY 1, 2, 3"""
 OF_HISTOGRAM = """
 SELECT date_bin({step}, minute, 'epoch'), comm, name, at_least, sum(count)::bigint
 FROM scope.syscall_histogram({window}) WHERE {chosen} GROUP BY 1, 2, 3, 4"""
@@ -187,8 +193,15 @@ async def test_a_window_has_the_minutes_that_begin_in_it(line: Line) -> None:
         for machines in ("NULL", f"ARRAY['{line.machine.machine_id}']", "ARRAY['another']"):
             for by_minute, shown, given in (
                 (OF_MINUTES, OF_TOTALS, ""),
-                *((OF_HISTOGRAM, OF_DISTRIBUTION, f"'{step}', ") for step in ("10 min", "90 min", "2 h")),
-                *((OF_GROUPS, OF_BUCKETS, f"'{step}', ") for step in ("10 min", "90 min", "2 h")),
+                *(
+                    (by_minute, shown, f"'{step}', ")
+                    for by_minute, shown in (
+                        (OF_MINUTES_IN_STEPS, OF_STEPS),
+                        (OF_HISTOGRAM, OF_DISTRIBUTION),
+                        (OF_GROUPS, OF_BUCKETS),
+                    )
+                    for step in ("10 min", "90 min", "2 h")
+                ),
             ):
                 chosen = f"{machines} IS NULL OR machine_id = ANY ({machines}::text[])"
                 wanted = line.query(by_minute.format(window=window, chosen=chosen, step=given.rstrip(", ")))

@@ -1,9 +1,10 @@
 """SQL functions that show a rollup.
 
-They are scope.STREAM_minutes, _hours, _seconds, _histogram, _totals, _distribution and _buckets.
+They are scope.STREAM_minutes, _hours, _seconds, _histogram, _totals, _steps, _distribution and _buckets.
 
-`_totals` and `_distribution` take whole hours from totals per hour, and of all machines from rows that have the sums of
-all; `_buckets` takes minutes from rows without keys: Grafana's panels of days and of large fleets read little.
+`_totals`, `_steps` and `_distribution` take whole hours from totals per hour, and of all machines from rows that have
+the sums of all; `_buckets` takes minutes from rows without keys: Grafana's panels of days and of large fleets read
+little.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from scope_server.store.schema.functions import show
 _OF_TIME = {"since": "timestamptz", "until": "timestamptz DEFAULT 'infinity'"}
 _OF_MACHINES = {"machines": "text[] DEFAULT NULL"}
 _OF_STEPS = {"step": "interval DEFAULT '1 min'", **_OF_MACHINES}
-_ARGUMENTS = {"totals": _OF_MACHINES, "distribution": _OF_STEPS, "buckets": _OF_STEPS}
+_ARGUMENTS = {"totals": _OF_MACHINES, **dict.fromkeys(("steps", "distribution", "buckets"), _OF_STEPS)}
 _VALUES = {"counts": "counts", "sums": "sums", "failed": "failed"}
 _BUCKETS = {"bucket": "buckets", "counts": "bucket_counts"}
 _MINUTE = "u.hour + u.minute * interval '1 minute'"
@@ -60,6 +61,11 @@ def _functions(table: StreamTable) -> dict[str, tuple[dict[str, str], sql.Compos
         "minutes": ({"minute": "timestamptz", **who, **keys, **values}, _minutes(table), about("minute", "machine")),
         "hours": ({"hour": "timestamptz", **who, **keys, **values}, _hours(table), about("hour", "machine")),
         "totals": ({**keys, **values}, _totals(table), f"{about('time range')}. {of_all}"),
+        "steps": (
+            {"time": "timestamptz", **keys, **values},
+            _steps(table),
+            f"{about('step')}. time: start of the step, counted from 1970. {of_all}",
+        ),
         "seconds": (
             {"second": "timestamptz", **who, "count": "bigint"},
             _seconds(table),
@@ -115,18 +121,24 @@ def _totals(table: StreamTable) -> sql.Composed:
     return _with_texts(table, "", "u.counts, u.sums, u.failed", found)
 
 
+def _steps(table: StreamTable) -> sql.Composed:
+    found = _of_steps(table, _keys(table) | _VALUES, "minutes", MINUTES)
+    return _with_texts(table, "u.step, ", "u.counts, u.sums, u.failed", found)
+
+
 def _distribution(table: StreamTable) -> sql.Composed:
-    return _with_texts(table, "u.step, ", "u.at_least, u.counts", _of_steps(table, _keys(table, "bucket_"), MINUTES))
+    found = _of_steps(table, _keys(table, "bucket_") | _BUCKETS, "bucket_minutes", MINUTES)
+    return _with_texts(table, "u.step, ", "1::bigint << u.bucket, u.counts", found)
 
 
 def _buckets(table: StreamTable) -> sql.Composed:
-    return sql.SQL("SELECT u.step, u.at_least, u.counts FROM ({}) AS u").format(_of_steps(table, {}, BARE))
+    found = _of_steps(table, _BUCKETS, "bucket_minutes", BARE)
+    return sql.SQL("SELECT u.step, 1::bigint << u.bucket, u.counts FROM ({}) AS u").format(found)
 
 
-def _of_steps(table: StreamTable, keys: dict[str, str], by_minutes: int) -> sql.Composed:
+def _of_steps(table: StreamTable, arrays: Mapping[str, str], minutes: str, by_minutes: int) -> sql.Composed:
     # Whole hours from rows per hour, if the steps allow it; the others from the level that has minutes.
-    arrays = keys | _BUCKETS
-    by_minute = {"minute": "bucket_minutes"} | arrays
+    by_minute = {"minute": minutes, **arrays}
     second = "u.begun + u.minute * 60"
     parts = (
         ("u.begun", arrays, HOURS, f"{_WHOLE} AND {_BY_HOURS}", ""),
@@ -134,9 +146,9 @@ def _of_steps(table: StreamTable, keys: dict[str, str], by_minutes: int) -> sql.
         (second, by_minute, by_minutes, _CUT, f" WHERE {_WITHIN}"),
     )
     found = [
-        sql.SQL("SELECT {time} AS step, 1::bigint << u.bucket AS at_least, {names} FROM ({found}) AS u{where}").format(
+        sql.SQL("SELECT {time} AS step, {names} FROM ({found}) AS u{where}").format(
             time=sql.SQL(f"to_timestamp(({at}) / {_STEP_S} * {_STEP_S})"),
-            names=sql.SQL(", ").join(map(sql.Identifier, [*keys, "counts"])),
+            names=sql.SQL(", ").join(map(sql.Identifier, arrays)),
             found=_unnested(unnested, _begun(_rows(table, level, hours, _machines("$4"))), "r.hour, r.begun"),
             where=sql.SQL(where),
         )

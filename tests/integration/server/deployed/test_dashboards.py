@@ -183,7 +183,7 @@ def test_long_ranges_read_totals_only() -> None:
     for dashboard, panel, query in _panels(Sql):
         for function, since in re.findall(r"scope\.(\w+)\((\w*)", query.text):
             totals = function.endswith(
-                ("_minutes", "_hours", "_totals", "_distribution", "_buckets", "_now", "percentile")
+                ("_minutes", "_hours", "_totals", "_steps", "_distribution", "_buckets", "_now", "percentile")
             )
             assert totals or function in few or since == "greatest", f"{dashboard.title}: {panel.title}: {function}"
 
@@ -191,7 +191,7 @@ def test_long_ranges_read_totals_only() -> None:
 async def test_long_ranges_skip_the_minutes(told: tuple[Line, Any]) -> None:
     """Beyond days, PostgreSQL runs only the part of a query that reads totals per hour."""
     _, connection = told
-    (query,) = [query for _, panel, query in _panels(Sql) if panel.title == "System calls, summary"]
+    (query,) = [query for _, panel, query in _panels(Sql) if panel.title == "Tokens a second"]
     for length, level in (("minutes", str(MINUTES)), ("months", str(HOURS))):
         asked = last(RANGES[length], **EVERY)
         plan = "\n".join(row[0] for row in _rows(connection, "EXPLAIN (ANALYZE) " + asked.query(query.text))[1])
