@@ -131,8 +131,8 @@ def _play(world: World, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     account.check_left_out(world, filtered, lived_on)
     account.check_allocations(world, stacks, lived_on)
     assert not account.left_open(world, idle)
-    for part in world.parts:  # what a burst took is given back, sooner or later
-        world.eventually(lambda part=part: account.resident_mb(part.pid) < MOST_MB, f"{part.name} takes {MOST_MB} MB")
+    for part in world.parts:
+        assert account.resident_mb(part.pid) < MOST_MB, part.name
         part.terminate()
 
 

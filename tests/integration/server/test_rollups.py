@@ -60,9 +60,10 @@ OF_MINUTES = """
 SELECT comm, name, sum(count)::bigint, least(sum(sum), 9223372036854775807)::bigint, sum(failed)::bigint
 FROM scope.syscall_minutes({window}) WHERE {chosen} GROUP BY 1, 2"""
 OF_TOTALS = "SELECT comm, name, count, sum, failed FROM scope.syscall_totals({window}, {given})"
-OF_MINUTES_IN_STEPS = OF_MINUTES.replace("SELECT ", "SELECT date_bin({step}, minute, 'epoch'), ").replace(
-    "1, 2", "1, 2, 3"
-)
+OF_MINUTES_IN_STEPS = """
+SELECT date_bin({step}, minute, 'epoch'), comm, name, sum(count)::bigint,
+       least(sum(sum), 9223372036854775807)::bigint, sum(failed)::bigint
+FROM scope.syscall_minutes({window}) WHERE {chosen} GROUP BY 1, 2, 3"""
 OF_STEPS = """
 SELECT time, comm, name, sum(count)::bigint, least(sum(sum), 9223372036854775807)::bigint, sum(failed)::bigint
 FROM scope.syscall_steps({window}, {given}) GROUP BY 1, 2, 3"""

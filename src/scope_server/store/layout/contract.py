@@ -24,7 +24,7 @@ Conditions = tuple[list[sql.Composable], list[sql.Composable]]  # on rows, on bl
 
 
 class Lookup(sql.Composed):
-    """A condition on rows that asks another relation, which PostgreSQL may turn into a join."""
+    """A condition on rows that PostgreSQL may turn into a join with another relation, such as an EXISTS."""
 
 
 # Where a row is: a partition, a block, a place in the block. No column has a blank in its name.
@@ -103,7 +103,7 @@ class Layout(Protocol):
 
         Args:
             columns: the stream's.
-            where: conditions on rows, which are named `r`; those that ask another relation are a `Lookup`.
+            where: conditions on rows, which are named `r`; those that may become a join are a `Lookup`.
             blocks: conditions on blocks; without any, all blocks are read.
             as_stored: columns with lists that stay as they lie, which is less work; cast them to their type.
             only: the columns that are selected, which is less work for many rows; None: all.

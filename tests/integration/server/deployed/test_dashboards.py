@@ -188,14 +188,15 @@ def test_long_ranges_read_totals_only() -> None:
             assert totals or function in few or since == "greatest", f"{dashboard.title}: {panel.title}: {function}"
 
 
-async def test_long_ranges_skip_the_minutes(told: tuple[Line, Any]) -> None:
-    """Beyond days, PostgreSQL runs only the part of a query that reads totals per hour."""
+@pytest.mark.parametrize(("title", "at_both_ends"), [("Tokens a second", set()), ("System calls, summary", {MINUTES})])
+async def test_long_ranges_skip_the_minutes(told: tuple[Line, Any], title: str, at_both_ends: set[int]) -> None:
+    """Beyond days, PostgreSQL runs only the parts of a query that read totals per hour, and minutes at both ends."""
     _, connection = told
-    (query,) = [query for _, panel, query in _panels(Sql) if panel.title == "Tokens a second"]
-    for length, level in (("minutes", str(MINUTES)), ("months", str(HOURS))):
+    (query,) = [query for _, panel, query in _panels(Sql) if panel.title == title]
+    for length, levels in (("minutes", {MINUTES}), ("months", {HOURS} | at_both_ends)):
         asked = last(RANGES[length], **EVERY)
         plan = "\n".join(row[0] for row in _rows(connection, "EXPLAIN (ANALYZE) " + asked.query(query.text))[1])
-        assert {*re.findall(r"level = ANY \('{0,(\d)}", plan)} == {level}, plan
+        assert {*re.findall(r"level = ANY \('{0,(\d)}", plan)} == {*map(str, levels)}, plan
 
 
 def test_promql_is_valid(tmp_path: Path) -> None:
