@@ -125,12 +125,17 @@ class Client(Api):
                 said = _json_of(error)
             raise _KINDS.get(error.code, CommandError)(_problem(error, said)) from None
         except (URLError, TimeoutError, OSError, HTTPException, ValueError) as error:
-            raise _unreachable(self._access.socket or self.url, getattr(error, "reason", error)) from None
+            reason = getattr(error, "reason", error)
+            raise _unreachable(self._access.socket or self.url, reason, self._timeout_s) from None
 
 
-def _unreachable(url: str, reason: object) -> CommandError:
+def _unreachable(url: str, reason: object, timeout_s: float) -> CommandError:
     if isinstance(reason, ssl.SSLCertVerificationError):
         return CommandError(f"{url} shows a certificate of another authority than expected ({reason.verify_message})")
+    if isinstance(reason, TimeoutError):
+        return ServerUnreachable(
+            f"no answer from {url} within {timeout_s:g} s; it or the way to it may be overloaded, so try again"
+        )
     return ServerUnreachable(f"no server answers at {url} ({reason}); start one with `scope up`")
 
 

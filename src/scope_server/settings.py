@@ -14,7 +14,13 @@ from scope_server.exports.otlp.address import otlp_address
 from scope_server.redis.address import FORMS as REDIS_FORMS
 from scope_server.redis.address import Address, address
 from scope_server.redis.address import without_password as without_redis_password
-from scope_server.store.connection_string import EXAMPLE, connection_string, with_password, without_password
+from scope_server.store.connection_string import (
+    EXAMPLE,
+    connection_string,
+    noticing_silence,
+    with_password,
+    without_password,
+)
 from scope_wire.endpoint import Endpoint, host_names
 from scope_wire.errors import InvalidSetting
 from scope_wire.secret import read_secret
@@ -447,9 +453,9 @@ class Settings:
         return None if self.influxdb_token_file is None else self._secret("influxdb_token_file")
 
     def _complete(self, conninfo: str) -> str:
-        if self.database_password_file is None:
-            return conninfo
-        return with_password(conninfo, self._secret("database_password_file"))
+        if self.database_password_file is not None:
+            conninfo = with_password(conninfo, self._secret("database_password_file"))
+        return noticing_silence(conninfo)
 
     def _secret(self, name: str) -> str:
         try:

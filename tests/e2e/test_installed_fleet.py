@@ -19,12 +19,12 @@ def seen() -> Any:
     script = Path(__file__).with_name("installed_script.py")
     with tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm") as folder:  # overlays need a plain file system
         words: list[str | Path] = [*NAMESPACES, sys.executable, script, folder, str(FIRST), str(SECOND)]
-        ran = subprocess.run(words, capture_output=True, text=True, timeout=280)
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=570)
     assert ran.returncode == 0, ran.stderr[-12000:]
     return json.loads(ran.stdout)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_people_and_agents_come_through_nginx(seen: Any) -> None:
     """Three agents have joined and are connected through nginx; each recorded all calls of the watched program."""
     assert seen["health"] == {"healthy": True}

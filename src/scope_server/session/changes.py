@@ -7,14 +7,13 @@ import asyncio
 import logging
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from scope_server.store.reading.database import Share
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
-_LIMITS = {"connect_timeout": 5, "keepalives_idle": 15, "keepalives_interval": 5, "tcp_user_timeout": 15_000}
 
 
 class Changes:
@@ -29,9 +28,7 @@ class Changes:
     """
 
     def __init__(self, database: Share, conninfo: str) -> None:
-        given = conninfo_to_dict(conninfo)
-        limits = {name: value for name, value in _LIMITS.items() if name not in given}
-        self._database, self._conninfo = database, make_conninfo(conninfo, **limits, application_name="scope wishes")
+        self._database, self._conninfo = database, make_conninfo(conninfo, application_name="scope wishes")
         self._snapshot: str | None = None
         self.woken = asyncio.Event()
 

@@ -12,6 +12,8 @@ from scope_server.redis.address import Address, address, without_password
 from scope_server.settings import Settings
 from scope_wire.errors import InvalidSetting
 
+SILENCE = {"connect_timeout": "5", "keepalives_idle": "15", "keepalives_interval": "5", "tcp_user_timeout": "15000"}
+
 
 def of(database: str, password_file: Path | None = None) -> Settings:
     files: dict[str, Any] = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
@@ -22,7 +24,7 @@ def test_the_password_comes_from_its_file(tmp_path: Path) -> None:
     """Any character may be in the password, at any place; the line's end does not belong to it."""
     file = tmp_path / "password"
     file.write_text(" it's \\ here \n")
-    wanted = {"host": "db", "dbname": "scope", "password": " it's \\ here "}
+    wanted = {"host": "db", "dbname": "scope", "password": " it's \\ here ", **SILENCE}
     assert conninfo_to_dict(of("host=db dbname=scope", file).conninfo()) == wanted
     assert conninfo_to_dict(of("postgresql://db/scope", file).conninfo()) == wanted
 
@@ -35,15 +37,17 @@ def test_replicas_have_the_same_password(tmp_path: Path) -> None:
         of("host=db dbname=scope", file), read_database=("host=one dbname=scope", "postgresql://two/scope")
     )
     assert [conninfo_to_dict(text) for text in settings.replicas()] == [
-        {"host": name, "dbname": "scope", "password": "secret"} for name in ("one", "two")
+        {"host": name, "dbname": "scope", "password": "secret", **SILENCE} for name in ("one", "two")
     ]
     with pytest.raises(InvalidSettings, match="read_database: is not a libpq connection string"):
         replace(settings, read_database=("host=one", "what="))
 
 
-def test_without_a_file_the_connection_string_is_as_given() -> None:
-    """Without a password file, nothing is added."""
-    assert of("host=db").conninfo() == "host=db"
+def test_a_silent_network_is_noticed_unless_the_connection_string_says_otherwise() -> None:
+    """Every connection to the database breaks after some silence. What the string itself says is left as it is."""
+    settings = replace(of("host=db"), direct_database="host=direct tcp_user_timeout=1000")
+    assert conninfo_to_dict(settings.conninfo()) == {"host": "db", **SILENCE}
+    assert conninfo_to_dict(settings.direct()) == {"host": "direct", **SILENCE, "tcp_user_timeout": "1000"}
 
 
 def test_a_file_without_a_password_is_told(tmp_path: Path) -> None:

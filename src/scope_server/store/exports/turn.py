@@ -16,7 +16,6 @@ _AGAIN_S = 5.0
 _ANSWERS_S = 15.0
 # PostgreSQL, too, must notice that a server has gone, or nobody else gets the turn.
 _OPTIONS = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 -c statement_timeout=10s"
-_LIMITS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 15, "tcp_user_timeout": 15_000}
 _TAKE = "SELECT pg_try_advisory_lock(hashtext('scope.exports')) AS had"
 _log = logging.getLogger(__name__)
 
@@ -29,10 +28,8 @@ class Turn:
     """
 
     def __init__(self, conninfo: str) -> None:
-        given = conninfo_to_dict(conninfo)
-        limits = {name: value for name, value in _LIMITS.items() if name not in given}
-        options = f"{given.get('options') or ''} {_OPTIONS}".strip()
-        self._conninfo = make_conninfo(conninfo, **limits, options=options, application_name="scope exports")
+        options = f"{conninfo_to_dict(conninfo).get('options') or ''} {_OPTIONS}".strip()
+        self._conninfo = make_conninfo(conninfo, options=options, application_name="scope exports")
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Self:

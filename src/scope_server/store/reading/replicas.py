@@ -10,10 +10,10 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, LiteralString, NamedTuple
+from typing import LiteralString, NamedTuple
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from scope_server.store.reading.database import first_line
 from scope_server.store.reading.replica import Replica
@@ -21,7 +21,6 @@ from scope_server.store.reading.replica import Replica
 EVERY_S = 1.0
 _PATIENCE_S = 3.0
 _NOTES = 600
-_LIMITS = {"connect_timeout": 3, "keepalives_idle": 15, "keepalives_interval": 5, "tcp_user_timeout": 15_000}
 _WRITTEN = "SELECT (pg_current_wal_lsn() - '0/0')::bigint"
 _REPLAYED = "SELECT (pg_last_wal_replay_lsn() - '0/0')::bigint WHERE pg_is_in_recovery()"
 _log = logging.getLogger(__name__)
@@ -139,9 +138,7 @@ class _Asked:
     """A connection that is kept, and asked the same again and again."""
 
     def __init__(self, conninfo: str, question: LiteralString) -> None:
-        given = conninfo_to_dict(conninfo)
-        limits: dict[str, Any] = {name: value for name, value in _LIMITS.items() if name not in given}
-        self._conninfo = make_conninfo(conninfo, **limits, application_name="scope replicas")
+        self._conninfo = make_conninfo(conninfo, application_name="scope replicas")
         self._question = question
         self._connection: psycopg.AsyncConnection[tuple[int | None]] | None = None
 

@@ -15,7 +15,6 @@ from scope_server.store.schema.tables import Tables
 Connection = psycopg.Connection[Any]
 
 MOST_STREAMS = 1000  # known ones; a machine that invents streams must not fill the database's catalogue
-_CONNECT_S = 5
 # A new column waits for all readers of its table, and all other readers wait behind it: not for long.
 _LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 # Another server may know the stream from its catalogue.
@@ -40,7 +39,7 @@ def learn(conninfo: str, tables: Tables, stream: DescribedStream) -> None:
         StoreUnavailable: the database cannot be used now.
     """
     try:
-        with psycopg.connect(conninfo, autocommit=True, connect_timeout=_CONNECT_S) as connection:
+        with psycopg.connect(conninfo, autocommit=True) as connection:
             _learn(connection, tables, stream)
     except SchemaConflict as error:
         raise Rejected("other_schema", str(error)) from None

@@ -22,12 +22,6 @@ _LONGEST_PAUSE_S = 10.0
 _STOP_S = 5.0
 _CANCEL_AGAIN_S = 0.2
 _LOCK_S = 10
-_LIMITS: dict[str, Any] = {
-    "connect_timeout": 5,
-    "keepalives_idle": 15,
-    "keepalives_interval": 5,
-    "tcp_user_timeout": 15_000,
-}
 _log = logging.getLogger(__name__)
 
 
@@ -79,10 +73,8 @@ class Upkeep:
     """
 
     def __init__(self, conninfo: str, jobs: Sequence[Job], disk: "Shortage", share: float = 0.1) -> None:
-        given = conninfo_to_dict(conninfo)
-        limits = {name: value for name, value in _LIMITS.items() if name not in given}
-        options = f"{given.get('options') or ''} -c lock_timeout={_LOCK_S}s".strip()
-        self._conninfo = make_conninfo(conninfo, **limits, options=options, application_name="scope upkeep")
+        options = f"{conninfo_to_dict(conninfo).get('options') or ''} -c lock_timeout={_LOCK_S}s".strip()
+        self._conninfo = make_conninfo(conninfo, options=options, application_name="scope upkeep")
         self._jobs, self._disk, self._rest = jobs, disk, 1 / share - 1
         self._due = dict.fromkeys((job.name for job in jobs), 0.0)
         self._rested = 0.0  # frugal jobs wait until this time

@@ -24,8 +24,6 @@ _NO_PARTITION = (
 # they share a handle, which connections of several threads may not (arrow-adbc's issue 4753).
 _TYPES = {"adbc.postgresql.type_resolver_mode": "builtin"}
 _LOCK_S = 10  # after this time, a writer reports that it waits
-_CONNECT_S = 5
-_SILENCE_S = 15  # timeout for a database reached over TCP
 
 
 class DataRefused(Exception):
@@ -165,16 +163,9 @@ def moments(values_ns: Sequence[int | None]) -> pa.Array:
 
 def _careful(conninfo: str) -> str:
     given = conninfo_to_dict(conninfo)
-    limits: dict[str, Any] = {
-        "connect_timeout": _CONNECT_S,
-        "keepalives_idle": _SILENCE_S,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": _SILENCE_S * 1000,
-        "application_name": "scope writer",
-    }
     options = f"{given.get('options') or ''} -c lock_timeout={_LOCK_S}s".strip()
-    return make_conninfo(conninfo, **{name: limits[name] for name in limits if name not in given}, options=options)
+    name = given.get("application_name") or "scope writer"
+    return make_conninfo(conninfo, options=options, application_name=name)
 
 
 def _said(error: Exception) -> str:

@@ -109,7 +109,7 @@ class Quarantine:
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[dict[str, Any]]]:
         try:
-            with psycopg.connect(self._conninfo, row_factory=dict_row, connect_timeout=5) as connection:
+            with psycopg.connect(self._conninfo, row_factory=dict_row) as connection:
                 yield connection
         except psycopg.OperationalError as error:
             raise StoreUnavailable(str(error).strip().splitlines()[0]) from error
