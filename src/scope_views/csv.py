@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +21,8 @@ _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the 
 
 def csv(batch: pa.RecordBatch, head: bool) -> bytes:
     """A line per row; with `head`, the names of the columns come first."""
+    import polars  # noqa: PLC0415  # takes 0.3 s and 33 MB, which only who reads rows has to pay
+
     columns = [_plain(column) for column in batch.columns]
     frame: Any = polars.from_arrow(pa.Table.from_arrays(columns, names=batch.schema.names))
     lines = io.BytesIO()

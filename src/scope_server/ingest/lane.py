@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-import pyarrow as pa
-
 from scope_server.errors import GroupFailed, Rejected, StoreUnavailable
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
@@ -25,7 +23,6 @@ _T = TypeVar("_T")
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 5.0
 _GROUP_EVERY_S = 0.1  # a group costs as much as some thousand rows, so small ones are not written sooner
-_REST_S = 1.0  # without records; then the thread gives memory back
 _SLOW_S = 30.0  # a group normally takes a fraction of a second
 _log = logging.getLogger(__name__)
 
@@ -95,7 +92,7 @@ class Lane:
 
     def _run(self) -> None:
         try:
-            while not self._stopping.is_set() and (group := self._next()):
+            while not self._stopping.is_set() and (group := self._backlog.take(self._number)):
                 began = self._busy_since = time.monotonic()
                 self._write(group)
                 self._busy_since = None
@@ -103,15 +100,6 @@ class Lane:
                     self._stopping.wait(began + _GROUP_EVERY_S - time.monotonic())
         finally:
             self._writer.close()
-
-    def _next(self) -> list[Pending] | None:
-        group = self._backlog.take(self._number, _REST_S)
-        if group is None:
-            # The memory that Arrow keeps in each thread is half of what an idle server uses. A busy one would only get
-            # it back from the kernel, page by page.
-            pa.default_memory_pool().release_unused()
-            group = self._backlog.take(self._number)
-        return group
 
     def _write(self, group: Sequence[Pending]) -> None:
         try:

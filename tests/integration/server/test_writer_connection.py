@@ -16,9 +16,9 @@ def test_nothing_is_cancelled_while_the_connection_is_freed(
 ) -> None:
     """The driver would use memory that it has freed: closing waits for a cancel, then nothing can be cancelled."""
     connection = WriterConnection(empty_database)
-    driver, done = connection._connection, list[str]()
+    driver, done = connection._driver, list[str]()
     begun, may_end = threading.Event(), threading.Event()
-    cancel, close = driver.adbc_cancel, driver.close
+    cancel, close = driver.cancel, driver.close
 
     def slow_cancel() -> None:
         begun.set()
@@ -30,7 +30,7 @@ def test_nothing_is_cancelled_while_the_connection_is_freed(
         done.append("closed")
         close()
 
-    monkeypatch.setattr(driver, "adbc_cancel", slow_cancel)
+    monkeypatch.setattr(driver, "cancel", slow_cancel)
     monkeypatch.setattr(driver, "close", told_close)
     threads = [threading.Thread(target=connection.cancel), threading.Thread(target=connection.close)]
     threads[0].start()

@@ -5,11 +5,12 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import adbc_driver_postgresql.dbapi as adbc
+import adbc_driver_manager as adbc
 import pyarrow as pa
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from scope_server.errors import StoreUnavailable
+from scope_server.store.writing.driver import Driver
 from scope_server.store.writing.wire import with_arrays
 
 # SQLSTATEs of temporary errors: connection, resources, operator, disk, deadlock, lock timeout, standby, and damage to
@@ -20,9 +21,6 @@ _OF_THE_SCHEMA = ("42", "08P01")
 _NO_PARTITION = (
     "no partition of relation"  # a day's partition was just dropped; the SQLSTATE is that of a violated CHECK, 23514
 )
-# Columns have only PostgreSQL's own types. To ask for the others takes 0.1 s of CPU time for each connection, unless
-# they share a handle, which connections of several threads may not (arrow-adbc's issue 4753).
-_TYPES = {"adbc.postgresql.type_resolver_mode": "builtin"}
 _LOCK_S = 10  # after this time, a writer reports that it waits
 
 
@@ -48,8 +46,7 @@ class WriterConnection:
 
     def __init__(self, conninfo: str) -> None:
         try:
-            self._connection = adbc.connect(_careful(conninfo), db_kwargs=_TYPES)
-            self._cursor = self._connection.cursor()
+            self._driver = Driver(_careful(conninfo))
         except adbc.Error as error:
             raise StoreUnavailable(_said(error)) from error
         self.open = True
@@ -66,15 +63,14 @@ class WriterConnection:
             lists = [pa.array([values], pa.list_(values.type)) for values in parameters.values()]
             bound = pa.record_batch(lists, names=list(parameters))
         try:
-            self._cursor.execute(statement, bound)
-            return self._cursor.fetch_arrow_table()
+            return self._driver.execute(statement, bound)
         except adbc.Error as error:
             raise self._judged(error) from error
 
     def ingest(self, schema: str, table: str, rows: pa.Table) -> None:
         """Appends rows to a table."""
         try:
-            self._cursor.adbc_ingest(table, with_arrays(rows), mode="append", db_schema_name=schema)
+            self._driver.ingest(schema, table, with_arrays(rows))
         except adbc.Error as error:
             raise self._judged(error) from error
 
@@ -82,25 +78,25 @@ class WriterConnection:
         """Frees the space of deleted rows. Commits first; skips a locked table."""
         self.commit()
         try:
-            self._connection.adbc_connection.set_autocommit(True)
+            self._driver.set_autocommit(True)
             try:
-                self._cursor.execute(f'VACUUM (SKIP_LOCKED) "{schema}"."{table}"')
+                self._driver.execute(f'VACUUM (SKIP_LOCKED) "{schema}"."{table}"')
             finally:
-                self._connection.adbc_connection.set_autocommit(False)
+                self._driver.set_autocommit(False)
         except adbc.Error as error:
             raise self._judged(error) from error
 
     def commit(self) -> None:
         """Commits. If this raises StoreUnavailable, it is unknown whether the commit succeeded."""
         try:
-            self._connection.commit()
+            self._driver.commit()
         except adbc.Error as error:
             raise self._judged(error) from error
 
     def rollback(self) -> None:
         """Rolls the transaction back."""
         try:
-            self._connection.rollback()
+            self._driver.rollback()
         except adbc.Error as error:
             self.close()
             raise StoreUnavailable(_said(error)) from error
@@ -109,15 +105,14 @@ class WriterConnection:
         """Cancels the current statement; the only method that another thread may call."""
         with self._freeing, contextlib.suppress(adbc.Error):
             if self.open:
-                self._connection.adbc_cancel()
+                self._driver.cancel()
 
     def close(self) -> None:
         """Closes the connection; an open transaction is rolled back."""
         with self._freeing:
             if self.open:
                 self.open = False
-                self._cursor.close()
-                self._connection.close()
+                self._driver.close()
 
     def _judged(self, error: adbc.Error) -> Exception:
         state = error.sqlstate or ""
@@ -132,10 +127,9 @@ class WriterConnection:
     def _answers(self) -> bool:
         # The driver's own errors, about columns that it cannot send, have no SQLSTATE; nor has a lost connection.
         try:
-            self._connection.rollback()
-            self._cursor.execute("SELECT 1")
-            self._cursor.fetchall()
-            self._connection.rollback()
+            self._driver.rollback()
+            self._driver.execute("SELECT 1")
+            self._driver.rollback()
         except adbc.Error:
             return False
         return True
