@@ -1,7 +1,6 @@
 """Probes of the network under floods: of SYNs from addresses that never answer, and of connections that end at once."""
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -114,9 +113,6 @@ def test_memory_does_not_grow_with_connections(
         while command.poll() is None:
             rows.append(rows[-1] + _rows(tracer.poll(50)))
             resident.append(_resident_bytes())
-        deadline = time.monotonic() + 60  # on a busy machine, the last connection closes after the program
-        while tracer.accounts()["connection"].emitted < 2 * 30_011 and time.monotonic() < deadline:
-            rows.append(rows[-1] + _rows(tracer.poll(50)))
         read = rows[-1] + _rows(tracer.finish())
         account = tracer.accounts()["connection"]
     assert (read, account.emitted, account.lost) == (2 * 30_011, 2 * 30_011, {})

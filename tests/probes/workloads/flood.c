@@ -94,6 +94,22 @@ static unsigned long counted(const char *wanted)
 	return name ? strtoul(value, NULL, 10) : 0;
 }
 
+/* Whether a connection is still being closed, which a busy kernel does some time after close(). */
+static int closing(void)
+{
+	static const char open_states[] = "01 04 05 08 09 0B"; /* of include/net/tcp_states.h */
+	char line[256], state[3];
+	FILE *file = fopen("/proc/net/tcp", "r");
+	int found = 0;
+
+	if (!file)
+		err(1, "/proc/net/tcp");
+	while (!found && fgets(line, sizeof(line), file))
+		found = sscanf(line, " %*d: %*s %*s %2s ", state) == 1 && strstr(open_states, state);
+	fclose(file);
+	return found;
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t syns = atoi(argv[1]), connections = atoi(argv[2]), all = syns + connections, made = 0;
@@ -113,6 +129,8 @@ int main(int argc, char **argv)
 			send_syn(raw, &server, i);
 	}
 	close(listener);
+	while (closing())
+		usleep(1000);
 	printf("{\"pid\": %d, \"port\": %d, \"drops\": %lu, \"cookies\": %lu}\n", getpid(), ntohs(server.sin_port),
 	       counted("ListenDrops"), counted("SyncookiesSent"));
 	return 0;
