@@ -134,7 +134,7 @@ def _unreachable(url: str, reason: object, timeout_s: float) -> CommandError:
         return CommandError(f"{url} shows a certificate of another authority than expected ({reason.verify_message})")
     if isinstance(reason, TimeoutError):
         return ServerUnreachable(
-            f"no answer from {url} within {timeout_s:g} s; it or the way to it may be overloaded, so try again"
+            f"no answer from {url} within {timeout_s:g} s; check the address, or try again if the server is overloaded"
         )
     return ServerUnreachable(f"no server answers at {url} ({reason}); start one with `scope up`")
 
