@@ -30,7 +30,15 @@ def databases(template: str | None = None) -> Iterator[str]:
     at = os.environ[NAMED]
     name = f"scope_test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(at, autocommit=True) as connection:
-        copied = f" TEMPLATE {psycopg.conninfo.conninfo_to_dict(template)['dbname']}" if template else ""
+        copied = ""
+        if template:
+            original = str(psycopg.conninfo.conninfo_to_dict(template)["dbname"])
+            copied = f" TEMPLATE {original}"
+            # TimescaleDB keeps a worker in each database that takes connections, and would keep this from being copied.
+            connection.execute(f"ALTER DATABASE {original} ALLOW_CONNECTIONS false".encode())
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s", [original]
+            )
         connection.execute(f"CREATE DATABASE {name}{copied} STRATEGY file_copy".encode())
         made = make_conninfo(at, dbname=name)
         try:
