@@ -42,10 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     told = have_them_told()
 
-    from scope_agentd.app import serve
-    from scope_agentd.errors import AgentError
-    from scope_cli.daemon import run_until_signalled
-    from scope_wire.refused.refusals import Refusals
+    from scope_cli.daemon import imported_for_good, run_until_signalled
+
+    with imported_for_good():
+        from scope_agentd.app import serve
+        from scope_agentd.errors import AgentError
+        from scope_wire.refused.refusals import Refusals
 
     settings = _settings(arguments)
     with read_standard_error(lambda *_: None) if told else nullcontext():  # a join that fails says itself why

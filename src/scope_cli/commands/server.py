@@ -35,12 +35,14 @@ def run(arguments: argparse.Namespace) -> None:
     told = have_them_told()
     os.environ.update(MEMORY | os.environ)
 
-    from scope_cli.configuration.resolve import load
-    from scope_cli.daemon import run_until_signalled
-    from scope_server.app import serve
-    from scope_server.errors import ScopeServerError
-    from scope_wire.endpoint import Endpoint
-    from scope_wire.refused.refusals import Refusals
+    from scope_cli.daemon import imported_for_good, run_until_signalled
+
+    with imported_for_good():
+        from scope_cli.configuration.resolve import load
+        from scope_server.app import serve
+        from scope_server.errors import ScopeServerError
+        from scope_wire.endpoint import Endpoint
+        from scope_wire.refused.refusals import Refusals
 
     settings = load(SERVER, arguments.config, os.environ, given(arguments, SERVER))
     sys.setswitchinterval(_SWITCH_S)

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -11,6 +13,19 @@ from scope_cli.errors import CommandError
 from scope_cli.service.notify import Notifier
 from scope_wire.background import background
 from scope_wire.errors import InvalidToken
+
+IMPORTED = """
+import gc
+from scope_cli.daemon import imported_for_good
+looks = []
+with imported_for_good():
+    gc.callbacks.append(lambda phase, told: looks.append(told))
+    import scope_agentd.app
+    assert not looks
+    gc.callbacks.clear()
+assert gc.isenabled()
+assert len(gc.get_objects()) < 1000, len(gc.get_objects())
+"""
 
 
 class DaemonError(Exception):
@@ -79,3 +94,9 @@ def test_an_error_of_ours_is_told_by_its_name(caplog: pytest.LogCaptureFixture) 
         run_until_signalled(serve, DaemonError)
     assert str(told.value) == "KeyError: 'stream'"
     assert any(record.exc_info for record in caplog.records)
+
+
+def test_the_collector_never_looks_at_what_a_daemon_imports() -> None:
+    """Neither during the import nor later, when each look would stop all threads."""
+    ran = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
