@@ -20,7 +20,8 @@ from scope_server.store.schema.columns import BASE, Kind, StreamTable
 
 MOST_ROWS = 1_000_000  # that are looked at, to find those that meet a filter
 MOST_UNFILTERED = 400_000  # the same, if nearly all do
-_MOST_BLOCKS = 64  # from which rows are taken if there are more than enough: opening a block costs more than a row
+_MOST_BLOCKS = 64  # from which rows are taken if they have enough: opening a block costs more than a row
+_ENOUGH = 4  # times the wanted rows; blocks differ in what they have
 BLOCK = "its block"  # no column has a blank in its name
 _AT_ONCE = 2000  # rows that are converted before others get their turn
 _SIGN = 1 << 64
@@ -79,7 +80,8 @@ def _statement(table: StreamTable, part: Part, most: int, columns: Sequence[str]
         " FROM ({met}) AS m GROUP BY {part}, {block}),"
         " counted AS (SELECT *, sum(cardinality(places)) OVER () AS every, count(*) OVER () AS blocks,"
         " row_number() OVER (ORDER BY first, {part}, {block}) AS turn FROM met),"
-        " chosen AS (SELECT * FROM counted WHERE every <= {most} OR turn % (1 + blocks / {most_blocks}) = 0),"
+        " chosen AS (SELECT * FROM counted WHERE every <= {most}"
+        " OR turn % (1 + least(blocks / {most_blocks}, every / {enough})::bigint) = 0),"
         " numbered AS (SELECT *, sum(cardinality(places)) OVER (ORDER BY turn) - cardinality(places) AS before,"
         " greatest(1, (sum(cardinality(places)) OVER () + {most} - 1) / {most}) AS step FROM chosen),"
         " found AS MATERIALIZED (SELECT {part}, {block}, places[n] AS {place} FROM numbered, LATERAL"
@@ -94,6 +96,7 @@ def _statement(table: StreamTable, part: Part, most: int, columns: Sequence[str]
         met=table.layout.places(table.name, every, part.conditions.rows, part.conditions.blocks),
         most=sql.Literal(most),
         most_blocks=sql.Literal(_MOST_BLOCKS),
+        enough=sql.Literal(_ENOUGH * most),
         columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
         rows=table.layout.rows_at(table.name, every, sql.Identifier("found"), part.conditions.rows, with_block=True),
     )

@@ -16,7 +16,8 @@ from scope_server.store.schema.columns import BASE
 
 _AND = sql.SQL(" AND ")
 _COMMA = sql.SQL(", ")
-_NO_PART = "0::bigint"  # a batch's number tells it from all others
+# The part of a row is its process, since rows of a process lie together, see `tables`. Its batch would do to tell it.
+_PART = "process"
 
 
 def rows(
@@ -39,8 +40,8 @@ def places(
     blocks: Sequence[sql.Composable],  # noqa: ARG001  # there are none
     also: Sequence[str] = (),
 ) -> sql.Composed:
-    """A query of the places of rows: batch and ordinal."""
-    place = sql.SQL(f"time, batch, ordinal, {_NO_PART} AS {PART}, batch AS {BLOCK}, ordinal AS {PLACE}")
+    """A query of the places of rows: process, batch and ordinal."""
+    place = sql.SQL(f"time, batch, ordinal, {_PART} AS {PART}, batch AS {BLOCK}, ordinal AS {PLACE}")
     return _query(stream, _COMMA.join([place, *map(sql.Identifier, also)]), where)
 
 
@@ -54,9 +55,10 @@ def rows_at(
 ) -> sql.Composed:
     """A query of the rows at the places in the table `found`: of those that meet the conditions, as they did."""
     names = _names(columns, "r")
-    shown = _COMMA.join([names, sql.SQL(f"{_NO_PART} AS {PART}, r.batch AS {BLOCK}")]) if with_block else names
+    shown = _COMMA.join([names, sql.SQL(f"r.{_PART} AS {PART}, r.batch AS {BLOCK}")]) if with_block else names
     at = sql.SQL(
-        f"r.batch = ANY(ARRAY(SELECT {BLOCK} FROM {{found}}))"
+        f"r.{_PART} = ANY(ARRAY(SELECT DISTINCT {PART} FROM {{found}}))"
+        f" AND r.batch = ANY(ARRAY(SELECT DISTINCT {BLOCK} FROM {{found}}))"
         f" AND (r.batch, r.ordinal) IN (SELECT {BLOCK}, {PLACE} FROM {{found}})"
     ).format(found=found)
     return _query(stream, shown, [*where, at])
