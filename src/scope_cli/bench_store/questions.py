@@ -156,5 +156,5 @@ async def _timed(ask: Ask) -> float:
 
 
 def _judged(question: str, took: list[float], goal_ms: float) -> Answered:
-    p95 = statistics.quantiles(took, n=20, method="inclusive")[-1]
+    p95 = statistics.quantiles(took, n=20, method="inclusive")[-1] if len(took) > 1 else took[0]
     return Answered(question, statistics.median(took), p95, goal_ms)
