@@ -81,7 +81,7 @@ def _statement(table: StreamTable, part: Part, most: int, columns: Sequence[str]
         " counted AS (SELECT *, sum(cardinality(places)) OVER () AS every, count(*) OVER () AS blocks,"
         " row_number() OVER (ORDER BY first, {part}, {block}) AS turn FROM met),"
         " chosen AS (SELECT * FROM counted WHERE every <= {most}"
-        " OR turn % (1 + least(blocks / {most_blocks}, every / {enough})::bigint) = 0),"
+        " OR turn % (1 + least(blocks / {most_blocks}, every / {enough})) = 0),"
         " numbered AS (SELECT *, sum(cardinality(places)) OVER (ORDER BY turn) - cardinality(places) AS before,"
         " greatest(1, (sum(cardinality(places)) OVER () + {most} - 1) / {most}) AS step FROM chosen),"
         " found AS MATERIALIZED (SELECT {part}, {block}, places[n] AS {place} FROM numbered, LATERAL"
