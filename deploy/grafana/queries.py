@@ -6,6 +6,8 @@ single rows read the last minutes of the range only: a range of days may have bi
 largest ten are one: `other`.
 """
 
+from itertools import pairwise
+
 from deploy.grafana.panels import Annotation, Panel, Sql, Variable
 
 FROM, TO = "$__timeFrom()::timestamptz", "$__timeTo()::timestamptz"
@@ -122,10 +124,15 @@ WHERE {COMM} GROUP BY {by} ORDER BY sum(sum) DESC NULLS LAST, count DESC LIMIT 5
 
 def log(stream: str, columns: str, where: str = "true", whole: bool = False) -> Sql:
     """The newest rows; `whole`: of the whole range, for streams with few rows."""
+    bounds = ("0 s", "1 s", "10 s", *(("1 min", "1000 years") if whole else (f"{RECENT_MINUTES} min",)))
+    ages = ", ".join(f"(interval '{newest}', interval '{oldest}')" for newest, oldest in pairwise(bounds))
+    # Older rows are read only if there are too few newer ones: a join with LATERAL takes the ages in their order.
     return Sql(
-        f"""SELECT time, hostname, comm, pid, {columns}
-FROM scope.{stream}({_RANGE if whole else _RECENT})
-WHERE {CHOSEN} AND {TASK} AND {CONTAINER} AND {where} ORDER BY time DESC LIMIT 500""",
+        f"""SELECT r.* FROM (VALUES {ages}) AS age (newest, oldest) CROSS JOIN LATERAL (
+  SELECT time, hostname, comm, pid, {columns}
+  FROM scope.{stream}(greatest({FROM}, {TO} - oldest), {TO} - newest)
+  WHERE {CHOSEN} AND {TASK} AND {CONTAINER} AND {where} ORDER BY time DESC LIMIT 500
+) AS r LIMIT 500""",
         console=_page(stream),
     )
 
