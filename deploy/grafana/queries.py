@@ -215,4 +215,11 @@ GAPS = Annotation(
     f" WHERE since < {TO} AND coalesce(until, now()) > {FROM} ORDER BY since DESC LIMIT 100",
     "orange",
 )
-ANNOTATIONS = (RUNS, LOSSES, GAPS)
+SAID = Annotation(
+    "Annotations",
+    "SELECT time, until AS timeend, concat_ws(' on ', text, hostname) AS text,"
+    " (SELECT string_agg(key || '=' || value, ',' ORDER BY key) FROM jsonb_each_text(labels)) AS tags"
+    f" FROM scope.annotations WHERE time < {TO} AND coalesce(until, time) >= {FROM} ORDER BY time DESC LIMIT 100",
+    "green",
+)
+ANNOTATIONS = (RUNS, LOSSES, GAPS, SAID)

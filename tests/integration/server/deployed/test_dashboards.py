@@ -187,13 +187,20 @@ async def test_a_log_has_the_newest_rows(laid: Laid) -> None:
 
 
 async def test_annotations_have_times(told: tuple[Line, Any]) -> None:
-    """Tasks and losses are marked on every dashboard."""
-    _, connection = told
+    """Tasks, losses and annotations are marked on every dashboard, the last with their labels as tags."""
+    line, connection = told
     asked = last(RANGES["minutes"], **EVERY)
+    line.query(
+        "INSERT INTO store.annotations (id, time, text, labels) VALUES"
+        " (gen_random_uuid(), now() - interval '1 min', 'step 1200', '{\"run\": \"a\", \"epoch\": 3}'),"
+        " (gen_random_uuid(), now() - interval '1 day', 'long ago', '{}')"
+    )
     for annotation in next(iter(DASHBOARDS.values())).annotations:
         columns, rows = _rows(connection, asked.query(annotation.query))
         assert columns == ["time", "timeend", "text", "tags"]
         assert rows or annotation.name == "Gaps"
+        if annotation.name == "Annotations":
+            assert [row[1:] for row in rows] == [(None, "step 1200", "epoch=3,run=a")]
 
 
 def test_long_ranges_read_totals_only() -> None:
