@@ -1,9 +1,10 @@
 """The real nginx with deploy/nginx, in front of two servers."""
 
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from tests.certificate import self_signed
@@ -30,6 +31,7 @@ class Front(Program):
         folder: for its files.
         servers: in front of which it is.
         authority: the servers' certificate, in PEM.
+        beside: more that is replaced, of what stands beside the servers.
 
     Attributes:
         people: its port for people.
@@ -37,7 +39,13 @@ class Front(Program):
         certificate: the file with what it shows to people.
     """
 
-    def __init__(self, folder: Path, servers: tuple[Addresses, Addresses], authority: bytes) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        servers: tuple[Addresses, Addresses],
+        authority: bytes,
+        beside: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.log = folder / "nginx.log"
         self.people, ingest, enrol = free_port(), free_port(), free_port()
         self.ingest, self.enrol = f"127.0.0.1:{ingest}", f"127.0.0.1:{enrol}"
@@ -55,6 +63,7 @@ class Front(Program):
             "/etc/nginx/authority/certificate.pem": f"{folder}/authority.pem",
             "/dev/stdout": f"{folder}/access.log",
             "worker_processes auto": "worker_processes 1",
+            **beside,
             **{
                 f"server{number}:{port}": f"127.0.0.1:{address.rpartition(':')[2]}"
                 for number, server in enumerate(servers, 1)

@@ -16,11 +16,15 @@ from compose_spec import PyCompose
 
 from scope_agentd.settings import Settings as AgentSettings
 from scope_server.identity.authority import Authority
+from scope_server.settings import HYPERTABLES
 from scope_server.settings import Settings as ServerSettings
 
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "deploy/docker"
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yml").read_text())
+# Compose's tag `!override` replaces a list, where it would else add to it.
+yaml.SafeLoader.add_constructor("!override", yaml.SafeLoader.construct_sequence)
+TIMESCALE: dict[str, Any] = yaml.safe_load((DOCKER / "timescale.yml").read_text())
 AGENT: dict[str, Any] = yaml.safe_load((DOCKER / "agent.yml").read_text())
 SERVICES: Mapping[str, Any] = COMPOSE["services"]
 MANIFESTS = list(yaml.safe_load_all((ROOT / "deploy/kubernetes/agentd.yml").read_text()))
@@ -38,7 +42,19 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("described", [COMPOSE, AGENT], ids=["compose", "agent"])
+def merged(base: Any, over: Any) -> Any:
+    """As Compose merges two files, where no list is added to another."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        return base | {key: merged(base.get(key), value) for key, value in over.items()}
+    return over
+
+
+WITH_TIMESCALE = merged(COMPOSE, TIMESCALE)
+
+
+@pytest.mark.parametrize(
+    "described", [COMPOSE, WITH_TIMESCALE, AGENT], ids=["compose", "compose with TimescaleDB", "agent"]
+)
 def test_compose_files_are_valid(described: dict[str, Any]) -> None:
     """The Compose specification's types accept each member; networks, volumes and secrets that are used exist."""
     parsed = PyCompose.from_json(json.dumps({key: value for key, value in described.items() if key[:2] != "x-"}))
@@ -68,10 +84,11 @@ def test_only_nginx_can_be_reached() -> None:
     assert not [name for name, service in SERVICES.items() if "network_mode" in service or "privileged" in service]
 
 
+@pytest.mark.parametrize("described", [COMPOSE, WITH_TIMESCALE], ids=["blocks", "TimescaleDB"])
 @pytest.mark.parametrize("name", SERVICES)
-def test_each_service_is_closed_in(name: str) -> None:
+def test_each_service_is_closed_in(name: str, described: dict[str, Any]) -> None:
     """Each has a user who is not root, a read-only root, no capabilities, limits, and a health check if it stays."""
-    service = SERVICES[name]
+    service = described["services"][name]
     assert int(service["user"].partition(":")[0]) > 0
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"] and "cap_add" not in service
@@ -93,14 +110,27 @@ def test_there_are_two_servers_with_one_authority() -> None:
     assert set(SERVICES["server1"]["environment"]) <= known | of_redis
 
 
+def test_timescaledb_takes_the_place_of_postgres() -> None:
+    """With TimescaleDB, servers make hypertables; PostgreSQL's data, password and settings differ, and nothing else."""
+    services = WITH_TIMESCALE["services"]
+    assert {services[name]["environment"]["SCOPE_SERVER_LAYOUT"] for name in ("server1", "server2")} == {HYPERTABLES}
+    changed = {key for key, value in services["postgres"].items() if value != SERVICES["postgres"][key]}
+    assert changed == {"image", "user", "environment", "command", "secrets", "volumes", "tmpfs"}
+    settings = {word for word in SERVICES["postgres"]["command"] if "=" in word}
+    given = {word.removeprefix("-c") for word in services["postgres"]["command"] if "=" in word}
+    assert given - settings == {"shared_preload_libraries=timescaledb"} and settings <= given
+    others = SERVICES.keys() - {"postgres", "server1", "server2"}
+    assert {name: services[name] for name in others} == {name: SERVICES[name] for name in others}
+
+
 def test_init_makes_what_compose_reads(made: Path) -> None:
     """Each secret and each mounted file is made; each is its reader's alone."""
-    wanted = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()}
+    wanted = {Path(secret["file"]).name for secret in WITH_TIMESCALE["secrets"].values()}
     mounted = {volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", [])}
     wanted |= {Path(one).name for one in mounted if one.startswith("./secrets/")}
     files = {file.name: file for file in (made / "secrets").iterdir()}
     assert set(files) == wanted | {"agents_password"}
-    for name, service in SERVICES.items():
+    for name, service in [*SERVICES.items(), *WITH_TIMESCALE["services"].items()]:
         for secret in service.get("secrets", []):
             state = files[secret].stat()
             assert (state.st_uid, state.st_mode & 0o777) == (int(service["user"].partition(":")[0]), 0o400), (
@@ -115,10 +145,10 @@ def test_passwords_are_made_at_random(made: Path) -> None:
     """No two are the same, but for the two sides of one, and none is short or in a file that is committed."""
     secrets = {file.name: file.read_text().strip() for file in (made / "secrets").iterdir()}
     passwords = {name: text for name, text in secrets.items() if name.endswith("_password")}
-    assert secrets["postgres_password"] == secrets["database_password"]
+    assert secrets["postgres_password"] == secrets["database_password"] == secrets["timescale_password"]
     assert secrets["role_password"] == secrets["grafana_database_password"]
     assert secrets["redis_password"] in secrets["redis_configuration"]
-    assert len(set(passwords.values())) == len(passwords) - 2
+    assert len(set(passwords.values())) == len(passwords) - 3
     assert all(re.fullmatch("[0-9a-f]{48}", text) for text in passwords.values())
     private = ["deploy/docker/secrets/x", "deploy/docker/.env"]
     ignored = subprocess.run(["git", "check-ignore", *private], cwd=ROOT, capture_output=True, text=True)
@@ -180,3 +210,17 @@ def test_agents_have_the_same_rights_everywhere() -> None:
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]} - {"/tmp"}
     assert mounts == {volume.split(":")[1] for volume in agent["volumes"]}
     assert {"join", "state_dir"} & set(AgentSettings.__dataclass_fields__)
+
+
+def test_agents_are_bounded_and_looked_at() -> None:
+    """In Docker and Kubernetes, the agent has the same limits, and is well when `scope agentd status` says so."""
+    (agent,) = AGENT["services"].values()
+    (container,) = MANIFESTS[-1]["spec"]["template"]["spec"]["containers"]
+    limits = agent["deploy"]["resources"]["limits"]
+    assert limits.keys() == {"cpus", "memory", "pids"}
+    assert (limits["cpus"], limits["memory"]) == ("1", "1g")
+    assert container["resources"]["limits"] == {"cpu": "1", "memory": "1Gi"}
+    check = agent["healthcheck"]["test"]
+    assert check[1:4] == ["scope", "agentd", "status"]
+    for probe in ("startupProbe", "readinessProbe"):
+        assert container[probe]["exec"]["command"] == check[1:]

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import ssl
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -12,16 +14,19 @@ from typing import Any
 import aiohttp
 import grpc
 import pytest
+from aiohttp import web
 from tests.fleet import to_server
 from tests.integration.server.front import Addresses, Front
 from tests.integration.server.records import STORED, Run, lined, rows
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
 from tests.integration.server.test_app import answers, recorded, uploading
+from tests.ports import free_port
 
 from scope_wire.keys import Anonymous, pem_of
 
 StartServer = Callable[..., Any]
+DOCKER = Path(__file__).parents[4] / "deploy/docker"
 
 
 def nginx(folder: Path, servers: tuple[Server, Server]) -> Front:
@@ -150,3 +155,45 @@ async def test_live_rows_are_not_held_back(two: tuple[AsyncExitStack, Server, Se
                 while b"event: rows" not in await reader.readline():
                     pass
         writer.close()
+
+
+async def test_grafana_and_prometheus_pass(tmp_path: Path) -> None:
+    """Grafana is below /grafana/; Prometheus takes samples, and nothing else, with the password that `init` made."""
+    if os.geteuid():
+        pytest.skip("init gives files to other users, for which it needs root")
+
+    async def tell(request: web.Request) -> web.Response:
+        return web.json_response([request.method, request.path_qs, request.host])
+
+    app = web.Application()
+    app.router.add_route("*", "/{rest:.*}", tell)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port := free_port())
+    await site.start()
+    (tmp_path / "init").write_bytes((DOCKER / "init").read_bytes())
+    subprocess.run(["sh", tmp_path / "init", "scope.example.org"], check=True, capture_output=True)
+    (tmp_path / "secrets").chmod(0o755)
+    beside = dict.fromkeys(("http://grafana:3000", "http://prometheus:9090"), f"http://127.0.0.1:{port}")
+    beside["/etc/nginx/tls/agents.htpasswd"] = str(tmp_path / "secrets/agents_htpasswd")
+    authority = (tmp_path / "secrets/authority_public").read_bytes()
+    nobody = Addresses("127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:1")
+    with Front(tmp_path, (nobody, nobody), authority, beside) as front:
+        await _until_up(front)
+
+        async def asked(path: str, *options: str) -> tuple[int, str]:
+            status, _, body = await asyncio.to_thread(front.curl, path, *options)
+            return status, body
+
+        status, body = await asked("/grafana/d/scope-fleet?from=now-1h")
+        assert (status, json.loads(body)) == (
+            200,
+            ["GET", "/grafana/d/scope-fleet?from=now-1h", f"localhost:{front.people}"],
+        )
+        write = "/prometheus/api/v1/write"
+        password = (tmp_path / "secrets/agents_password").read_text().strip()
+        for given, expected in ((f"agents:{password}x", 401), (f"agents:{password}", 200)):
+            assert (await asked(write, "--user", given, "--data", "samples"))[0] == expected
+        assert (await asked(write, "--data", "samples"))[0] == 401
+        assert (await asked("/prometheus/api/v1/query?query=up", "--user", f"agents:{password}"))[0] == 502
+    await runner.cleanup()
