@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import psycopg
+from tests.chaos.proxy import Proxy
 from tests.chaos.world import Part, World
 from tests.integration.server.front import Addresses, Front
 from tests.integration.server.redis_server import RedisServer
@@ -15,12 +16,14 @@ from tests.ports import free_port
 
 from scope_cli.access import Access
 from scope_cli.client import Client
+from scope_server.store.postgres import PrivatePostgres
 from scope_server.store.postgres.leftovers import processes_in
 
 _SENDS = {"wal_level": "replica", "max_wal_senders": "4", "wal_keep_size": "64MB"}
 _WAITS = {"synchronous_standby_names": "*"}  # a commit is over when the replica has it, too
 _ROLES = (("all", "all"), ("receive", "write"))
 _ANSWER_S = 5.0
+_SOCKET = ".s.PGSQL.5432"
 
 
 class Deployed(World):
@@ -32,16 +35,26 @@ class Deployed(World):
     Attributes:
         postgres: the primary.
         standby: its replica, until it is promoted; then the primary, too.
+        ways: by what is connected: for each server, the proxies from nginx to it, and from it to Redis and to both
+            PostgreSQLs; and the proxy from the replica to the primary.
     """
+
+    ways: dict[str, list[list[Proxy]]]
 
     def __init__(self, folder: Path, programs: Path, cluster: Path, chance: random.Random) -> None:
         super().__init__(folder, programs, cluster)
         self._roles = chance.choice(_ROLES)
+        self.ways = {"server": [], "redis": [], "database": [], "standby": []}
 
     def start_primary(self) -> None:
         """See World; starts the replica, too."""
         self.postgres = self.copied(self.database_disk / "p", _SENDS | _WAITS)
-        follows = {"primary_conninfo": self.postgres.conninfo("postgres"), "wal_retrieve_retry_interval": "100ms"}
+        way = self._way_to(self.postgres, "follow")
+        self.ways["standby"] = [[way]]
+        follows = {
+            "primary_conninfo": f"host={self.folder / 'follow'} port=5432 user=scope dbname=postgres",
+            "wal_retrieve_retry_interval": "100ms",
+        }
         self.standby = self.copied(self.disk("r", 768) / "p", _SENDS | follows)
         (self.standby.directory / "data" / "standby.signal").touch()
         self.cleanup.callback(self.standby.stop, immediate=True)
@@ -52,17 +65,24 @@ class Deployed(World):
         """See World."""
         (self.folder / "redis").mkdir()
         self.redis = self.cleanup.enter_context(RedisServer(self.folder / "redis"))
-        hosts = ",".join(str(one.directory) for one in (self.postgres, self.standby))
-        database = f"host={hosts} port=5432,5432 user=scope dbname=scope target_session_attrs=read-write"
         found, self.servers = [], []
         for number, role in enumerate(self._roles, 1):
             state = self.folder / f"s{number}"
             ports = {name: free_port() for name in ("http", "ingest", "enrol")}
-            found.append(Addresses(*(f"localhost:{port}" for port in ports.values())))
+            reached = [self._way(port) for port in ports.values()]
+            self.ways["server"].append(reached)
+            found.append(Addresses(*(f"localhost:{way.port}" for way in reached)))
+            redis = self.folder / f"r{number}.sock"
+            self.ways["redis"].append([self._way(self.redis.socket, redis)])
+            hosts = [f"p{number}", f"r{number}"]
+            both = zip((self.postgres, self.standby), hosts, strict=True)
+            self.ways["database"].append([self._way_to(postgres, host) for postgres, host in both])
+            database = f"host={','.join(str(self.folder / host) for host in hosts)} port=5432,5432"
+            database += " user=scope dbname=scope target_session_attrs=read-write"
             # On all addresses, so that the API has TLS.
             words = [word for name, port in ports.items() for word in (f"--{name}", f"0.0.0.0:{port}")]
             words += ["--state-dir", str(state), "--authority", str(self.folder / "authority")]
-            words += ["--database", database, "--redis", self.redis.url, "--role", role, "--advertise", "localhost"]
+            words += ["--database", database, "--redis", f"unix://{redis}", "--role", role, "--advertise", "localhost"]
             self.servers.append(Part("server", words, self.folder, self.library, f"server{number}"))
             self.begin(self.servers[-1])
             self.eventually((state / "api.sock").exists, "a server listens")
@@ -73,6 +93,15 @@ class Deployed(World):
         self.front = self.cleanup.enter_context(Front(self.folder / "nginx", (found[0], found[1]), authority))
         self.client = self.asker(30.0)
         return int(self.front.ingest.rpartition(":")[2]), int(self.front.enrol.rpartition(":")[2])
+
+    def _way(self, target: int | Path, listens: Path | None = None) -> Proxy:
+        way = Proxy(target, listens)
+        self.cleanup.callback(way.close)
+        return way
+
+    def _way_to(self, postgres: PrivatePostgres, name: str) -> Proxy:
+        (self.folder / name).mkdir()
+        return self._way(postgres.directory / _SOCKET, self.folder / name / _SOCKET)
 
     def asker(self, answer_s: float = _ANSWER_S) -> Client:
         """A client of any server, through nginx, which waits this long for an answer."""

@@ -6,6 +6,7 @@ import signal
 from abc import ABC
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import redis
 from tests.chaos import faults
@@ -20,6 +21,65 @@ class DeployedFault(Fault, ABC):
 
     def __init__(self, world: Deployed, chance: random.Random) -> None:
         super().__init__(world, chance)
+
+
+class CutOff(DeployedFault, ABC):
+    """What connects two parts is cut: all connections at once, silently or with resets, until it is mended."""
+
+    between: str  # see `Deployed.ways`
+
+    def __init__(self, world: Deployed, chance: random.Random) -> None:
+        super().__init__(world, chance)
+        self._ways = chance.choice(world.ways[self.between])
+        self._silently = chance.random() < 0.5
+
+    def strike(self) -> None:
+        for way in self._ways:
+            if self._silently:
+                way.stall(True)
+            else:
+                way.refuse(True)
+
+    def mend(self) -> None:
+        for way in self._ways:
+            way.heal()
+
+
+class CutOffServer(CutOff):
+    """nginx does not reach one of the servers."""
+
+    between = "server"
+
+
+class CutOffRedis(CutOff):
+    """One of the servers does not reach Redis; the other does, and takes over its records."""
+
+    between = "redis"
+
+
+class CutOffDatabase(CutOff):
+    """One of the servers does not reach any PostgreSQL."""
+
+    between = "database"
+
+
+class CutOffStandby(CutOff):
+    """The replica does not reach the primary: no commit ends meanwhile."""
+
+    between = "standby"
+
+
+class FillStandbyDisk(faults.FillDisk):
+    """The replica's disk is full; it may end, and is then started again."""
+
+    world: Deployed
+
+    def disk(self) -> Path:
+        return self.world.standby.directory.parent
+
+    def mend(self) -> None:
+        super().mend()
+        self.world.start_postgres()
 
 
 class FailOver(DeployedFault):
@@ -126,6 +186,11 @@ class StopNginx(DeployedFault):
 _Make = Callable[[Deployed, random.Random], Fault]
 
 OWN: tuple[_Make, ...] = (
+    CutOffServer,
+    CutOffRedis,
+    CutOffDatabase,
+    CutOffStandby,
+    FillStandbyDisk,
     FailOver,
     KillStandby,
     StopStandby,

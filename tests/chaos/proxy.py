@@ -1,23 +1,28 @@
-"""A TCP proxy between agent and server that simulates network faults."""
+"""A proxy between two parts of a stack that simulates network faults."""
 
 import asyncio
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 _CHUNK = 64 << 10
 
 
 class Proxy:
-    """Forwards connections to 127.0.0.1:`target` in a thread of its own; its methods may be called from any thread.
+    """Forwards connections in a thread of its own; its methods may be called from any thread.
+
+    Args:
+        target: a port of 127.0.0.1, or a Unix socket.
+        listens: the Unix socket on which the proxy listens, in a folder that exists; without one, a port.
 
     Attributes:
-        port: the port on which the proxy listens.
+        port: the port on which the proxy listens; 0 if it is a Unix socket.
     """
 
-    def __init__(self, target: int) -> None:
-        self._target = target
+    def __init__(self, target: int | Path, listens: Path | None = None) -> None:
+        self._target, self._listens = target, listens
         self._flows = asyncio.Event()  # cleared: bytes wait in both directions, without an error
         self._delay_s = 0.0
         self._replies = True
@@ -72,8 +77,16 @@ class Proxy:
 
     async def _listen(self) -> int:
         self._flows.set()
+        if self._listens:
+            self._server = await asyncio.start_unix_server(self._serve, self._listens)
+            return 0
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         return int(self._server.sockets[0].getsockname()[1])
+
+    async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._target, Path):
+            return await asyncio.open_unix_connection(self._target)
+        return await asyncio.open_connection("127.0.0.1", self._target)
 
     async def _cut(self) -> None:
         for writer in list(self._writers):
@@ -92,7 +105,7 @@ class Proxy:
             writer.transport.abort()
             return
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+            there, back = await self._reach()
         except OSError:
             writer.transport.abort()
             return

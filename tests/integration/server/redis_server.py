@@ -22,6 +22,9 @@ class RedisServer(Program):
         url: where servers find it; without one, at the Unix socket.
         flags: more words of its command.
         password: without it, it answers nobody; None: it needs none.
+
+    Attributes:
+        socket: its Unix socket.
     """
 
     def __init__(
@@ -36,11 +39,11 @@ class RedisServer(Program):
         self._password = password
         self._configuration, self._flags = directory / "redis.conf", flags
         self._snapshot = directory / "dump.rdb"
-        self._socket, self._log = directory / "redis.sock", directory / "redis.log"
-        own = ["port 0", f"unixsocket {self._socket}", 'save ""', f"logfile {self._log}", f"dir {directory}"]
+        self.socket, self._log = directory / "redis.sock", directory / "redis.log"
+        own = ["port 0", f"unixsocket {self.socket}", 'save ""', f"logfile {self._log}", f"dir {directory}"]
         own += [f"requirepass {password}"] if password else []
         self._configuration.write_text("\n".join([*own, *lines]))
-        self.url = url or f"unix://{self._socket}"
+        self.url = url or f"unix://{self.socket}"
 
     def __enter__(self) -> Self:
         self.start()
@@ -57,7 +60,7 @@ class RedisServer(Program):
     @property
     def client(self) -> "redis.Redis":
         """A client of the test's own."""
-        return redis.Redis(unix_socket_path=str(self._socket), password=self._password, decode_responses=True)
+        return redis.Redis(unix_socket_path=str(self.socket), password=self._password, decode_responses=True)
 
     def start(self, older: bool = False) -> None:
         """Starts it, without data, or with those of the last `save`; waits until it answers."""
