@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,7 @@ class Delays:
 
     Attributes:
         server_cpu, agents_cpu: share of a CPU of the server, and of all agents.
+        others_cpu: the same of what works for the server, by name.
     """
 
     p50_s: float
@@ -53,6 +55,7 @@ class Delays:
     events_a_second: float
     server_cpu: float
     agents_cpu: float
+    others_cpu: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -122,14 +125,18 @@ async def delays(server: FleetServer, agents: list[Agent], seconds: float) -> De
     client = server.client()
     tasks = [(await start_to_run(client, agent.node.machine_id))[0] for agent in agents]
     await asyncio.sleep(_SETTLE_S)
+    others_s = await asyncio.to_thread(server.others_cpu_s)
     server_s, agents_s, began = server.cpu_s, time.process_time(), time.monotonic()
     waits, events = await asyncio.to_thread(_waits, server.conninfo, seconds)
     server_s, agents_s = server.cpu_s - server_s, time.process_time() - agents_s
     lasted = time.monotonic() - began
+    others = {
+        name: (now - others_s[name]) / lasted for name, now in (await asyncio.to_thread(server.others_cpu_s)).items()
+    }
     for task_id in tasks:
         await asyncio.to_thread(client.stop_task, task_id)
     at = {share: waits[int(share * len(waits))] if waits else float("inf") for share in (0.5, 0.99)}
-    return Delays(at[0.5], at[0.99], events / lasted, server_s / lasted, agents_s / lasted)
+    return Delays(at[0.5], at[0.99], events / lasted, server_s / lasted, agents_s / lasted, others)
 
 
 def _waits(conninfo: str, seconds: float) -> tuple[list[float], int]:

@@ -37,7 +37,14 @@ class Line:
 
 
 async def measured(
-    folder: Path, agents: int, rate: int | None, *, idle_s: float, tell: Callable[[str], None]
+    folder: Path,
+    agents: int,
+    rate: int | None,
+    *,
+    idle_s: float,
+    tell: Callable[[str], None],
+    redis: str = "",
+    writers: int = 2,
 ) -> list[Line]:
     """Measures a fleet.
 
@@ -46,6 +53,7 @@ async def measured(
         rate: events a second of each recording agent; None: none records.
         idle_s: how long the idle fleet is measured, and then the recording one.
         tell: is told what is measured now.
+        redis, writers: see `FleetServer`.
 
     Raises:
         CommandError: the server does not start.
@@ -54,7 +62,7 @@ async def measured(
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # also of the server, which inherits it
     tell("starting the server")
-    with FleetServer(folder, agents + 1) as server:
+    with FleetServer(folder, agents + 1, redis, writers) as server:
         empty_bytes = server.resident_bytes
         tell("making certificates")
         rows = Rows(rate, _BATCH_EVERY_S) if rate else None
@@ -85,6 +93,10 @@ async def measured(
                     Line(f"{len(some)} agents at {rate:,} events/s: stored events/s", found.events_a_second, ""),
                     Line("... CPU of the server, share of a core", 100 * found.server_cpu, "%"),
                     Line("... CPU of the agents, share of a core", 100 * found.agents_cpu, "%"),
+                    *(
+                        Line(f"... CPU of {name}, share of a core", 100 * share, "%")
+                        for name, share in found.others_cpu.items()
+                    ),
                     Line("... event to queryable: median", found.p50_s, "s"),
                     Line("... event to queryable: p99", found.p99_s, "s", 2.0),
                 ]

@@ -1,14 +1,15 @@
-"""The server that is measured, in its own process, with its own PostgreSQL."""
+"""The server that is measured, in its own process, with its own PostgreSQL; or one that receives, and writers."""
 
 import socket
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import psycopg
+import redis
 
 from scope_cli.access import Access
 from scope_cli.client import Client
@@ -17,6 +18,7 @@ from scope_cli.flag import Flag
 from scope_cli.stack.child import Child
 from scope_server.identity.authority import Authority
 from scope_server.store.postgres import PrivatePostgres
+from scope_server.store.postgres.leftovers import processes_in
 from scope_wire.endpoint import Endpoint
 from scope_wire.identity import Holder
 
@@ -30,22 +32,27 @@ _TRANSACTIONS = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE 
 class FleetServer:
     """A server for so many sessions; a context manager. It can be stopped and started again.
 
+    Args:
+        redis: the URL of a Redis; with it, the server only receives, and others write.
+        writers: how many of these there are.
+
     Attributes:
         authority: signs the certificates of its agents.
         ingest: where its session service listens.
         url, socket: of its API.
     """
 
-    def __init__(self, folder: Path, sessions: int) -> None:
+    def __init__(self, folder: Path, sessions: int, redis: str = "", writers: int = 2) -> None:
         self._folder, self._flag = folder, Flag()
         self._postgres = PrivatePostgres(folder / "postgres")
         self._ports = {name: _free_port() for name in ("http", "ingest", "enrol")}
         self._sessions = sessions
-        self.authority = Authority(folder / "server" / "authority")
+        self._redis, self._writers = redis, writers if redis else 0
+        self.authority = Authority(folder / "authority")
         self.ingest = Endpoint("127.0.0.1", self._ports["ingest"])
         self.url, self.socket = f"http://127.0.0.1:{self._ports['http']}", folder / "server" / "api.sock"
         self._cleanup = ExitStack()
-        self._child: Child | None = None
+        self._children: list[Child] = []
 
     def __enter__(self) -> Self:
         self._cleanup.enter_context(self._postgres)
@@ -62,26 +69,34 @@ class FleetServer:
         """Starts the server and waits until it is healthy.
 
         Raises:
-            CommandError: it ended, or is not healthy in time.
+            CommandError: it, or a writer, ended, or is not healthy in time.
         """
-        state = self._folder / "server"
-        arguments = ["--state-dir", str(state), "--sessions", str(self._sessions)]
-        arguments += ["--database", self._postgres.conninfo()]
-        for name, port in self._ports.items():
-            arguments += [f"--{name}", f"127.0.0.1:{port}"]
-        self._child = Child.of_scope("server", arguments, self._folder / "server.log", {})
-        self._child.start(self._flag)
+        self._start("server", self._ports, ["--role", "receive"] if self._redis else [])
+        for number in range(1, self._writers + 1):
+            ports = {name: _free_port() for name in self._ports}
+            self._start(f"writer{number}", ports, ["--role", "write"])
+
+    def _start(self, name: str, ports: Mapping[str, int], own: Sequence[str]) -> None:
+        state = self._folder / name
+        arguments = ["--state-dir", str(state), "--authority", str(self._folder / "authority")]
+        arguments += ["--sessions", str(self._sessions), "--database", self._postgres.conninfo(), *own]
+        arguments += ["--redis", self._redis] if self._redis else []
+        for service, port in ports.items():
+            arguments += [f"--{service}", f"127.0.0.1:{port}"]
+        child = Child.of_scope("server", arguments, self._folder / f"{name}.log", {})
+        self._children.append(child)
+        child.start(self._flag)
+        client = Client(Access(f"http://127.0.0.1:{ports['http']}", socket=str(state / "api.sock")))
         end = time.monotonic() + _READY_S
-        while not self._healthy():
-            if self._child.pid is None or time.monotonic() > end:
-                raise CommandError(f"the server does not start: {self._child.ending() if not self._child.pid else ''}")
+        while not _healthy(client):
+            if child.pid is None or time.monotonic() > end:
+                raise CommandError(f"the {name} does not start: {child.ending() if not child.pid else ''}")
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Ends the server."""
-        if self._child:
-            self._child.stop(self._flag)
-            self._child = None
+        """Ends the server, and the writers."""
+        while self._children:
+            self._children.pop().stop(self._flag)
 
     def enrol(self, members: Iterable[Holder]) -> None:
         """Enters machines as having joined."""
@@ -100,14 +115,24 @@ class FleetServer:
     @property
     def resident_bytes(self) -> int:
         """Its resident memory."""
-        status = (self._proc / "status").read_text()
+        status = Path(f"/proc/{self._children[0].pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
     @property
     def cpu_s(self) -> float:
         """CPU time that it has taken, in user and system mode."""
-        fields = (self._proc / "stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
+        return _cpu_s(self._children[0].pid)
+
+    def others_cpu_s(self) -> dict[str, float]:
+        """The same of what works for it, by name; of Redis by its own account."""
+        pids = processes_in(self._postgres.directory / "data")
+        found = {"PostgreSQL": sum(map(_cpu_s, pids)) + _cpu_s(self._postgres.pid, of_ended=True)}
+        if self._redis:
+            found["the writers"] = sum(_cpu_s(writer.pid) for writer in self._children[1:])
+            with redis.Redis.from_url(self._redis) as client:
+                told: Any = client.info("cpu")
+            found["Redis"] = told["used_cpu_user"] + told["used_cpu_sys"]
+        return found
 
     def transactions(self) -> int:
         """Transactions of its database so far. Each statement of an idle server is one, and so is each check of a
@@ -117,16 +142,21 @@ class FleetServer:
         assert row
         return int(row[0])
 
-    @property
-    def _proc(self) -> Path:
-        assert self._child
-        return Path(f"/proc/{self._child.pid}")
 
-    def _healthy(self) -> bool:
-        try:
-            return self.client().get_server()["healthy"]
-        except (ServerUnreachable, CommandError):
-            return False
+def _healthy(client: Client) -> bool:
+    try:
+        return client.get_server()["healthy"]
+    except (ServerUnreachable, CommandError):
+        return False
+
+
+def _cpu_s(pid: int | None, *, of_ended: bool = False) -> float:
+    # `of_ended`: of its children that have ended, instead. A process that has just ended has none.
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        first = 13 if of_ended else 11
+        return (int(fields[first]) + int(fields[first + 1])) / _TICKS_A_SECOND
+    return 0.0
 
 
 def _free_port() -> int:

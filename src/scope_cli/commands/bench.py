@@ -66,6 +66,12 @@ def register(subcommands: Any) -> None:
     fleet.add_argument(
         "--seconds", type=_count, default=30, metavar="S", help="duration of each measurement (default: 30)"
     )
+    fleet.add_argument(
+        "--redis", default="", metavar="URL", help="an empty Redis: the server only receives, and others write"
+    )
+    fleet.add_argument(
+        "--writers", type=_count, default=2, metavar="N", help="with --redis, how many others (default: 2)"
+    )
     fleet.add_argument("--json", action="store_true", help="as JSON")
     fleet.set_defaults(run=run_fleet)
 
@@ -87,7 +93,15 @@ def run_fleet(arguments: argparse.Namespace) -> int:
         Console(stderr=True).status("measuring") as status,
     ):
         lines = asyncio.run(
-            measured(Path(folder), arguments.agents, arguments.rate, idle_s=arguments.seconds, tell=status.update)
+            measured(
+                Path(folder),
+                arguments.agents,
+                arguments.rate,
+                idle_s=arguments.seconds,
+                tell=status.update,
+                redis=arguments.redis,
+                writers=arguments.writers,
+            )
         )
     if arguments.json:
         print_json(as_json(lines))

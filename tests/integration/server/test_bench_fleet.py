@@ -2,10 +2,12 @@
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests.integration.server.redis_server import RedisServer
 
 from scope_cli.bench_fleet.control import start_to_run
 from scope_cli.bench_fleet.fleet import Fleet
@@ -17,16 +19,17 @@ AGENTS = 31
 PATIENCE_S = 120.0
 
 
-@pytest.fixture
-def server() -> Iterator[FleetServer]:
-    with (
-        tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm") as folder,
-        FleetServer(Path(folder), AGENTS + 1) as started,
-    ):
-        yield started
+@pytest.fixture(params=["alone", "with writers"])
+def server(request: pytest.FixtureRequest) -> Iterator[FleetServer]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm")))
+        redis = ""
+        if request.param == "with writers":
+            redis = stack.enter_context(RedisServer(folder / "redis")).url
+        yield stack.enter_context(FleetServer(folder, AGENTS + 1, redis))
 
 
-async def test_a_small_fleet(server: FleetServer, tmp_path: Path) -> None:
+async def test_a_small_fleet(server: FleetServer, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """All agents are connected, are measured, record, and are all back after a restart."""
     fleet = Fleet(AGENTS, tmp_path, server.authority, server.ingest, Rows(rate=40, every_s=0.25))
     server.enrol(agent.membership.credentials.holder for agent in fleet.agents)
@@ -45,7 +48,9 @@ async def test_a_small_fleet(server: FleetServer, tmp_path: Path) -> None:
         with psycopg.connect(server.conninfo) as connection:
             (stored,) = connection.execute("SELECT sum(event_count) FROM store.batches").fetchall()[0]
         assert 0 < 5.0 * recorded.events_a_second <= stored  # each batch counts once
-        assert min(recorded.server_cpu, recorded.agents_cpu) > 0
+        others = {"PostgreSQL"} if "alone" in request.node.name else {"PostgreSQL", "the writers", "Redis"}
+        assert recorded.others_cpu.keys() == others
+        assert min(recorded.server_cpu, recorded.agents_cpu, *recorded.others_cpu.values()) > 0
         assert 0 < recorded.p50_s <= recorded.p99_s < PATIENCE_S
         again = await returned(server, fleet, tmp_path / "one-more", PATIENCE_S)
         assert again.starts > 0

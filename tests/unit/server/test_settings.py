@@ -110,6 +110,15 @@ def test_the_password_of_redis_is_not_shown(tmp_path: Path) -> None:
     assert found and found.password == "from the file"
 
 
+@pytest.mark.parametrize("role", ["receive", "write", "api"])
+def test_a_part_of_a_server_needs_others(role: str) -> None:
+    """A server that is alone does all; a role needs a Redis."""
+    files: dict[str, Any] = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
+    with pytest.raises(InvalidSettings, match=f"role: .*{role} needs redis"):
+        Settings("host=db", **files, role=role)
+    assert Settings("host=db", **files, role=role, redis="redis://r").role == role
+
+
 def test_the_password_of_sentinels(tmp_path: Path) -> None:
     """It is another one than that of Redis, and without Sentinels an error."""
     file = tmp_path / "password"
