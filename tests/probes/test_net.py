@@ -219,6 +219,18 @@ def test_a_shared_connection_lists_its_processes(record: Record, tmp_path: Path)
     assert [row["pid"] for row in users] == [row["pid"] for row in rows], "the last one to send owns it"
 
 
+def test_processes_that_take_turns_count_once(record: Record, tmp_path: Path) -> None:
+    """Of 13 processes that send in turns, each counts once. Beyond eight, those of equal pid modulo 256 are one."""
+    recording, told = ran(record, tmp_path, "takes_turns", 13)
+    kept, more = told["children"][:7], told["children"][7:]  # the parent, which connects, is the first
+    (row,) = connections(recording, "outgoing", told["port"])
+    assert (row["users"], row["sent_bytes"]) == (8 + len({pid % 256 for pid in more}), 3 * 13)
+    users = [row["pid"] for row in recording.rows("connection_user")]
+    assert len(users) == len(set(users)) == row["users"] - 1
+    assert users[:7] == kept
+    assert set(users[7:]) <= set(more)
+
+
 def test_rows_of_a_long_connection_add_up(record: Record, tmp_path: Path) -> None:
     """A connection of several intervals has a row in each; their sums are those of the program and of ss."""
     recording, told = ran(record, tmp_path, "lives", 41, report_ms=200)

@@ -70,20 +70,28 @@ static __always_inline void emit_user(struct sock *sk, struct task_struct *task,
 	scope_submit(event, stream_connection_user, sizeof(*event));
 }
 
+/*
+ * Is it the first time that a process uses the connection? From the ninth process on, only the remainders of their pids
+ * are kept: no process counts twice, but two with the same remainder count once.
+ */
+static __always_inline bool is_new_user(struct net_connection *connection, __u32 pid)
+{
+	__u64 bit = 1ULL << (pid & 63);
+	__u32 before;
+
+#pragma unroll
+	for (int i = 0; i < NET_USERS; i++) {
+		before = __sync_val_compare_and_swap(&connection->user[i], 0, pid);
+		if (!before || before == pid)
+			return !before;
+	}
+	return !(__sync_fetch_and_or(&connection->more_users[pid >> 6 & (NET_MORE - 1)], bit) & bit);
+}
+
 /* Notes that a task's process uses the connection. */
 static __always_inline void add_user(struct sock *sk, struct task_struct *task, struct net_connection *connection)
 {
-	__s32 pid = task->tgid;
-	__u32 slot;
-
-#pragma unroll
-	for (int i = 0; i < NET_USERS; i++)
-		if (connection->user[i] == pid)
-			return;
-	slot = __sync_fetch_and_add(&connection->users, 1);
-	if (slot < NET_USERS)
-		connection->user[slot & (NET_USERS - 1)] = pid;
-	if (slot)
+	if (is_new_user(connection, task->tgid) && __sync_fetch_and_add(&connection->users, 1))
 		emit_user(sk, task, connection);
 }
 

@@ -3,7 +3,8 @@
 #ifndef SCOPE_NET_SOCKET_BPF_H
 #define SCOPE_NET_SOCKET_BPF_H
 
-#define NET_USERS 8   /* processes that are told apart */
+#define NET_USERS 8   /* processes that are told apart for certain */
+#define NET_MORE 4    /* words of a bit for each remainder of their pids by 256 */
 #define NET_STATES 16 /* room for the kernel's TCP_MAX_STATES */
 
 /* Why a segment was sent again. */
@@ -44,6 +45,7 @@ struct net_connection {
 	__u32 zero_windows;
 	__u32 users;
 	__s32 user[NET_USERS];
+	__u64 more_users[NET_MORE];
 	__u32 direction; /* enum net_direction */
 	__u32 ended;	 /* enum net_ended */
 	__u8 existed;

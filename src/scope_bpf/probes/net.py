@@ -75,6 +75,8 @@ GUIDE = Guide(
         "due while a thread ran in which the kernel runs no BPF programs: some clouds have such threads of their own.",
         "Sockets in TIME_WAIT have no process any more: a connection ends when it gets there. One that the process has "
         "closed gets there from fin_wait1, without any time in fin_wait2.",
+        "From the ninth process that uses a connection on, those whose pids are equal modulo 256 count as one in "
+        "`users` and have one row in `connection_user`.",
         "Of connections that existed before the trace, only what happens in the trace is counted.",
     ),
 )
@@ -153,7 +155,7 @@ PROBE = Probe(
                 "zero_windows": Column("how often the peer closed its window: it was slower than this end"),
                 "reorderings": Column("times that acknowledgements showed segments to arrive out of order"),
                 "out_of_order": Column("packets that arrived out of order"),
-                "users": Column("processes that have used the connection so far"),
+                "users": Column("processes that have used the connection so far; from the ninth on, at least"),
             },
             null_unless={
                 "connection": "connection",

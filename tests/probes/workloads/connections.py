@@ -193,6 +193,29 @@ def shared() -> dict[str, Any]:
     return {"pid": os.getpid(), "port": server.getsockname()[1]}
 
 
+def takes_turns() -> dict[str, Any]:
+    """COUNT children send a byte over one connection, one after the other, three times."""
+    server = listening()
+    client = socket.create_connection(server.getsockname()[:2])
+    accepted, _ = server.accept()
+    turns = [os.pipe() for _ in range(COUNT)]
+
+    def send(number: int) -> None:
+        while os.read(turns[number][0], 1) == b"s":
+            client.sendall(b"x")
+
+    children = [forked(lambda: send(number)) for number in range(COUNT)]  # noqa: B023
+    for _ in range(3):
+        for _, turn in turns:
+            os.write(turn, b"s")
+            assert accepted.recv(1) == b"x"
+    for child, (_, turn) in zip(children, turns, strict=True):
+        os.write(turn, b"e")
+        os.waitpid(child, 0)
+    client.close()
+    return {"children": children, "port": server.getsockname()[1]}
+
+
 def lives() -> dict[str, Any]:
     """One connection that sends a little again and again, and what ss says about it then. The server closes late."""
     server = listening()
