@@ -117,6 +117,17 @@ static __always_inline void finish(struct sock *sk, struct net_connection *conne
 	report(sk, connection, TCP_CLOSE, true, now_ns);
 }
 
+/*
+ * How long the answer to a new connection's SYN-ACK took, in us; 0: unknown. In whole ms, the round trip comes from
+ * timestamps: then it began with the last of several SYN-ACKs, or the SYN-ACK had a cookie that alters its timestamp.
+ */
+static __always_inline __u64 synack_rtt_ns(struct tcp_sock *tcp)
+{
+	__u64 rtt_ns = smoothed_rtt_ns(tcp);
+
+	return tcp->total_retrans || !(rtt_ns % NS_PER_MS) ? 0 : rtt_ns;
+}
+
 /* A new connection has counted its SYNs; one that came in has the times that its SYN-ACK was sent again. */
 static __always_inline void established(struct sock *sk, struct net_connection *connection, int before)
 {
@@ -127,7 +138,7 @@ static __always_inline void established(struct sock *sk, struct net_connection *
 	if (before == TCP_SYN_SENT)
 		connection->connect_ns = connection->changed_ns - connection->began_ns;
 	else
-		connection->connect_ns = smoothed_rtt_ns(tcp); /* so far, from the SYN-ACK to its answer */
+		connection->connect_ns = synack_rtt_ns(tcp);
 	count_retransmits(connection, tcp, CAUSE_SYN, tcp->total_retrans);
 }
 

@@ -4,6 +4,7 @@
 #define SCOPE_NET_REPORT_BPF_H
 
 #define NS_PER_US 1000
+#define NS_PER_MS 1000000
 
 static __always_inline __u64 smoothed_rtt_ns(struct tcp_sock *tcp)
 {

@@ -135,7 +135,8 @@ PROBE = Probe(
                 "existed": Column("1 if the connection existed before the trace"),
                 "lifetime_ns": Column("age of the connection; if it existed before, since it was found", "ns"),
                 "connect_ns": Column(
-                    "outgoing: from the SYN to its answer; incoming: from the SYN-ACK to its answer; absent if unknown",
+                    "outgoing: from the first SYN to its answer; incoming: from the SYN-ACK to its answer; absent if "
+                    "unknown, such as when the SYN-ACK was sent again or had a SYN cookie",
                     "ns",
                 ),
                 **_STATES,
