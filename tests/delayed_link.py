@@ -1,5 +1,7 @@
 """A link between two network namespaces that delays packets by a fixed time, reorders some of them and loses others.
 
+It loses packets by chance, or those of TCP that a test chooses, by the byte of the stream that they carry.
+
 Not every kernel has netem, nor a queue that sends packets at a given time. So each namespace gets a TUN device, and a
 process of its own, which runs this file, moves packets from one device to the other when they are due.
 """
@@ -13,9 +15,9 @@ import struct
 import subprocess
 import sys
 import time
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,12 +29,24 @@ _TOLD = 0  # standard input: a line asks for the harm, its end ends the process
 
 
 @dataclass(frozen=True)
+class Loss:
+    """Segments of TCP that a link loses: those that carry a certain byte, in every connection."""
+
+    end: int  # 0 or 1: at which end of the link they are sent
+    byte: int  # of this end's stream: 0 is the SYN or SYN-ACK, 1 the first one of data; after the last one comes FIN
+    first: int = 1  # the first one of them that is lost
+    last: int = 1  # the last one of them: they are sent again
+
+
+@dataclass(frozen=True)
 class Delays:
     """How bad a link is, in each of its two directions."""
 
     delay_s: float  # from end to end, at least
     reordered: float = 0.0  # the share of packets that do not wait, and so overtake others
     lost: float = 0.0  # the share of packets that never arrive
+    losses: Sequence[Loss] = ()
+    fins_cross: bool = False  # the first FIN of a connection waits until the other end has sent its own, too
 
 
 @dataclass
@@ -79,9 +93,81 @@ def delayed_link(ends: tuple[str, str], delays: Delays, device: str = "wire") ->
         yield link
 
 
+@contextmanager
+def linked_namespaces(addresses: tuple[str, str], delays: Delays) -> Iterator[tuple[str, str, DelayedLink]]:
+    """While inside, two network namespaces exist, with a link between them: their names, and the link."""
+    ends = one, other = f"scope{os.getpid()}a", f"scope{os.getpid()}b"
+    with ExitStack() as cleanup:
+        for name in ends:
+            ip("netns", "add", name)
+            cleanup.callback(ip, "netns", "del", name)
+        link = cleanup.enter_context(delayed_link(ends, delays))
+        for name, address in zip(ends, addresses, strict=True):
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", "wire")
+            ip("-n", name, "link", "set", "wire", "up")
+        yield one, other, link
+
+
 def ip(*words: str) -> None:
     """Runs ip(8)."""
     subprocess.run(["ip", *words], check=True)
+
+
+class _Chosen:
+    # Follows the connections of TCP over IPv4, to tell which segments are to be lost, and which FINs have to wait.
+
+    def __init__(self, delays: Delays) -> None:
+        self._delays = delays
+        self._begins: dict[bytes, int] = {}  # by a segment's addresses and ports: number of the stream's first byte
+        self._sent: Counter[tuple[Loss, bytes]] = Counter()
+        self._fins: dict[bytes, bytes | None] = {}  # the FIN that waits; None: it has gone
+
+    def loses(self, end: int, packet: bytes) -> bool:
+        if not (segment := _Segment.of(packet)):
+            return False
+        if segment.flags & _SYN:
+            self._begins[segment.way] = segment.number
+        begin = (segment.number - self._begins.get(segment.way, segment.number)) % (1 << 32)
+        lost = False
+        for loss in self._delays.losses:
+            if loss.end == end and begin <= loss.byte < begin + segment.length:
+                self._sent[loss, segment.way] += 1
+                lost |= loss.first <= self._sent[loss, segment.way] <= loss.last
+        return lost
+
+    def crossing(self, packet: bytes) -> tuple[bool, bytes | None]:
+        """Whether a packet has to wait for the FIN of its other end, and the one that has waited for this packet."""
+        segment = _Segment.of(packet) if self._delays.fins_cross else None
+        if not segment or not segment.flags & _FIN or self._fins.get(segment.way, b"") is None:
+            return False, None
+        if segment.back not in self._fins:
+            self._fins[segment.way] = packet
+            return True, None
+        waited, self._fins[segment.way], self._fins[segment.back] = self._fins[segment.back], None, None
+        return False, waited
+
+
+_FIN, _SYN, _TCP = 1, 2, 6
+
+
+@dataclass(frozen=True)
+class _Segment:
+    way: bytes  # addresses and ports of sender and receiver
+    back: bytes
+    number: int
+    flags: int
+    length: int  # in numbers: SYN and FIN have one, too
+
+    @classmethod
+    def of(cls, packet: bytes) -> "_Segment | None":
+        if packet[0] >> 4 != 4 or packet[9] != _TCP:
+            return None
+        at = (packet[0] & 15) * 4
+        source, to, from_port, to_port = packet[12:16], packet[16:20], packet[at : at + 2], packet[at + 2 : at + 4]
+        (number,) = struct.unpack("!I", packet[at + 4 : at + 8])
+        flags = packet[at + 13]
+        length = len(packet) - at - (packet[at + 12] >> 4) * 4 + bool(flags & _SYN) + bool(flags & _FIN)
+        return cls(source + to + from_port + to_port, to + source + to_port + from_port, number, flags, length)
 
 
 class _Mover:
@@ -91,6 +177,8 @@ class _Mover:
         (one, _), (other, _) = made = _new_device(), _new_device()
         self.names = [name for _, name in made]
         self._other = {one: other, other: one}
+        self._end = {other: 0, one: 1}  # by the device that a packet is sent to
+        self._chosen = _Chosen(delays)
         self._delays = delays
         self._harm = Harm()
         self._waiting: deque[tuple[float, int, bytes]] = deque()  # when it is due, where to, the packet
@@ -122,7 +210,12 @@ class _Mover:
 
     def _judge(self, packet: bytes, device: int) -> None:
         drawn = self._random.random()
-        if drawn < self._delays.lost:
+        waits, waited = self._chosen.crossing(packet)
+        if waits:
+            return
+        if waited:
+            self._waiting.append((time.monotonic() + self._delays.delay_s, self._other[device], waited))
+        if drawn < self._delays.lost or self._chosen.loses(self._end[device], packet):
             self._harm.lost += 1
         elif drawn < self._delays.lost + self._delays.reordered:
             self._harm.overtook += 1
@@ -145,7 +238,8 @@ def _new_device() -> tuple[int, str]:
 
 
 def _main() -> None:
-    mover = _Mover(Delays(**json.loads(sys.argv[1])))
+    told = json.loads(sys.argv[1])
+    mover = _Mover(Delays(**told | {"losses": [Loss(**loss) for loss in told["losses"]]}))
     print(json.dumps(mover.names), flush=True)
     mover.run()
 

@@ -8,13 +8,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
-from tests.delayed_link import DelayedLink, Delays, delayed_link, ip
+from tests.delayed_link import DelayedLink, Delays, linked_namespaces
 from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
 
 from scope_bpf.capture.columns import to_arrow
@@ -292,16 +291,8 @@ DELAY_S = 0.002
 @pytest.fixture
 def far() -> Iterator[tuple[str, str, DelayedLink]]:
     """The network namespaces of a client and a server, far from each other: packets are late, lost and reordered."""
-    ends = client, server = f"scope{os.getpid()}c", f"scope{os.getpid()}s"
-    with ExitStack() as cleanup:
-        for name in ends:
-            ip("netns", "add", name)
-            cleanup.callback(ip, "netns", "del", name)
-        link = cleanup.enter_context(delayed_link(ends, Delays(DELAY_S, reordered=0.02, lost=0.02)))
-        for name, address in ((client, "10.7.0.1"), (server, AT_SERVER)):
-            ip("-n", name, "addr", "add", f"{address}/24", "dev", "wire")
-            ip("-n", name, "link", "set", "wire", "up")
-        yield client, server, link
+    with linked_namespaces(("10.7.0.1", AT_SERVER), Delays(DELAY_S, reordered=0.02, lost=0.02)) as linked:
+        yield linked
 
 
 def test_retransmissions_are_the_kernels(record: Record, tmp_path: Path, far: tuple[str, str, DelayedLink]) -> None:
