@@ -1,19 +1,15 @@
 """The `block` probe: requests to a loop device, compared with its own counters in /sys."""
 
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.probes.disks import SECTOR, counters, counters_in, loop_disk, mounted, number, of, of_disk, python
 from tests.probes.recording import ONE_INTERVAL_MS, Record
 
 from scope_bpf.catalogue.target import Target
-
-SECTOR = 512
 
 DIRECT = """
 import mmap, os, sys
@@ -42,38 +38,8 @@ open(sys.argv[3], "w").write(counted + open(sys.argv[2]).read())
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[str]:
     """A disk of its own: a file of 64 MiB as a loop device."""
-    file = tmp_path / "disk"
-    file.touch()
-    os.truncate(file, 64 << 20)
-    made = subprocess.run(["losetup", "--find", "--show", file], capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"this host has no loop device: {made.stderr}")
-    device = made.stdout.strip()
-    yield device
-    subprocess.run(["losetup", "--detach", device], check=True)
-
-
-def statistics(disk: str) -> Path:
-    """The file with the disk's own counters, Documentation/block/stat.rst."""
-    return Path("/sys/block", Path(disk).name, "stat")
-
-
-def counters(disk: str) -> Counter[str]:
-    """The disk's own counters."""
-    return counters_in(statistics(disk).read_text())
-
-
-def counters_in(line: str) -> Counter[str]:
-    names = ("reads", "_", "read_sectors", "_", "writes", "_", "written_sectors")
-    return Counter(dict(zip(names, map(int, line.split()), strict=False)))
-
-
-def python(script: str, *arguments: str | Path) -> list[str]:
-    return [sys.executable, "-S", "-E", "-c", script, *map(str, arguments)]
-
-
-def of(rows: list[dict[str, Any]], disk: str, operation: str) -> list[dict[str, Any]]:
-    return [row for row in rows if row["disk"] == Path(disk).name and row["operation"] == operation]
+    with loop_disk(tmp_path / "disk") as device:
+        yield device
 
 
 def test_requests_are_those_of_the_program_and_of_the_disk(record: Record, disk: str) -> None:
@@ -91,15 +57,10 @@ def test_requests_are_those_of_the_program_and_of_the_disk(record: Record, disk:
         (recording.pid, "disk-user", 0, 0)
     }
     assert [row["sector"] for row in writes] == [65536 // SECTOR * n for n in range(101)]
-    assert {row["device"] for row in reads} == {_number(disk)}
+    assert {row["device"] for row in reads} == {number(of_disk(disk))}
     assert all(row["device_ns"] > 0 and row["issued"] for row in reads + writes)
     account = recording.accounts["block"]
     assert (account.emitted, account.lost) == (recording.count("block"), {})
-
-
-def _number(disk: str) -> int:
-    major, minor = Path("/sys/block", Path(disk).name, "dev").read_text().split(":")
-    return int(major) << 20 | int(minor)
 
 
 def test_a_summary_adds_up(record: Record, disk: str) -> None:
@@ -115,20 +76,12 @@ def test_a_summary_adds_up(record: Record, disk: str) -> None:
 def test_write_back_is_flagged(record: Record, disk: str, tmp_path: Path) -> None:
     """What kernel threads write for a program is flagged; with all others, these requests are what the disk counts: no
     fewer than while the program ran, no more than while it was recorded, when the file system may write, too."""
-    made = subprocess.run(
-        ["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", disk], capture_output=True, text=True
-    )
-    mounted, said = tmp_path / "mounted", tmp_path / "said"
-    mounted.mkdir()
-    if made.returncode or subprocess.run(["mount", disk, mounted]).returncode:
-        pytest.skip(f"this host has no ext4: {made.stderr}")
-    try:
+    said = tmp_path / "said"
+    with mounted(disk, tmp_path / "mounted") as folder:
         os.sync()
         before = counters(disk)
-        recording = record("block", python(BUFFERED, mounted, statistics(disk), said), target=Target())
+        recording = record("block", python(BUFFERED, folder, of_disk(disk) / "stat", said), target=Target())
         most = counters(disk) - before
-    finally:
-        subprocess.run(["umount", mounted], check=True)
     began, ended = map(counters_in, said.read_text().splitlines())
     least = ended - began
     writes = of(recording.rows("block"), disk, "write")
