@@ -161,6 +161,23 @@ static __always_inline long read_user_string(void *to, __u32 most, const void *f
 	return length ? length : 1;
 }
 
+enum rqf_flags___since_6_12 {
+	__RQF_FLUSH_SEQ___since_6_12,
+};
+
+/*
+ * Is the request a flush that the block layer makes, or one that it does in steps, with flushes before or after its
+ * data? "block: Use enum to define RQF_x bit indexes" (6.12) gave the bits names; before, this one was the fourth.
+ */
+static __always_inline bool is_in_flush_sequence(const struct request *request)
+{
+	__u32 bit = 4;
+
+	if (bpf_core_enum_value_exists(enum rqf_flags___since_6_12, __RQF_FLUSH_SEQ___since_6_12))
+		bit = bpf_core_enum_value(enum rqf_flags___since_6_12, __RQF_FLUSH_SEQ___since_6_12);
+	return (__u32)request->rq_flags >> bit & 1;
+}
+
 /* task_struct.on_cpu is an int up to 6.18, at least, and a byte in 7.2: a plain load of an int does not fit both. */
 static __always_inline bool is_on_cpu(const struct task_struct *task)
 {

@@ -13,7 +13,13 @@ import pytest
 
 SECTOR = 512
 
-_COUNTERS = ("reads", "_", "read_sectors", "read_ms", "writes", "_", "written_sectors", "write_ms")
+_COUNTERS = (
+    *("reads", "_", "read_sectors", "read_ms"),
+    *("writes", "_", "written_sectors", "write_ms"),
+    *("_", "_", "_"),
+    *("discards", "_", "discarded_sectors", "_"),
+    *("flushes", "_"),
+)
 
 
 @contextmanager
@@ -59,6 +65,11 @@ def counters(disk: str) -> Counter[str]:
 def counters_in(line: str) -> Counter[str]:
     """Counters from a line of the kernel's."""
     return Counter(dict(zip(_COUNTERS, map(int, line.split()), strict=False)))
+
+
+def assert_counted(disk_ms: int, ours_ns: int) -> None:
+    """The disk's own time is ours and a little more, as it begins before and ends after; it is cut to milliseconds."""
+    assert ours_ns / 1e6 - 1 <= disk_ms <= ours_ns / 1e6 * 1.1 + 10
 
 
 def number(device: Path) -> int:

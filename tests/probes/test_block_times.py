@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.probes.disks import counters, loop_disk, of, of_disk, python
+from tests.probes.disks import assert_counted, counters, loop_disk, of, of_disk, python
 from tests.probes.recording import ONE_INTERVAL_MS, Record
 
 A_SECOND = 50  # requests that the slow disk does
@@ -93,11 +93,6 @@ def test_a_request_alone_waits_for_the_device_only(
     assert queue + device <= waited
     assert_counted(counted["read_ms"], queue + device)
     assert {row["charged_cgroup_id"] for row in rows} == {group.stat().st_ino}
-
-
-def assert_counted(disk_ms: int, ours_ns: int) -> None:
-    """The disk's own time is ours and a little more, as it begins before and ends after; it is cut to milliseconds."""
-    assert ours_ns / 1e6 - 1 <= disk_ms <= ours_ns / 1e6 * 1.1 + 10
 
 
 def test_a_long_queue(record: Record, slow: tuple[str, Path]) -> None:

@@ -19,7 +19,8 @@ struct block_request {
 	__u64 issued_ns; /* 0: not yet */
 	__u32 bytes;	 /* when the device got it */
 	__u8 by_kernel;	 /* a kernel thread made it */
-	__u8 pad[3];
+	__u8 flushes;
+	__u8 pad[2];
 };
 
 SCOPE_REQUESTS(struct block_request, 65536);
@@ -45,13 +46,19 @@ static __always_inline struct block_request *find(struct request *request)
 	return bpf_map_lookup_elem(&requests, &key);
 }
 
-/* A request that begins, of the running process. */
-static __always_inline struct block_request begin(void)
+#define HAS_FLAG(flags, name) ((flags) >> bpf_core_enum_value(enum req_flag_bits, __REQ_##name) & 1)
+
+/*
+ * A request that begins, of the running process. Whether it flushes is read now: the block layer makes requests of its
+ * own for what the device cannot do at once, and takes the flags away.
+ */
+static __always_inline struct block_request begin(struct request *request)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct block_request made = {.made_ns = bpf_ktime_get_boot_ns()};
 
 	made.by_kernel = (task->flags & PF_KTHREAD) != 0;
+	made.flushes = HAS_FLAG(request->cmd_flags, PREFLUSH) || HAS_FLAG(request->cmd_flags, FUA);
 	if (task->pid)
 		scope_own(&made.owner, task);
 	return made;
@@ -73,7 +80,7 @@ static __always_inline void keep(struct request *request, const struct block_req
 SEC("tp_btf/block_io_start")
 int BPF_PROG(request_made, struct request *request)
 {
-	struct block_request made = begin();
+	struct block_request made = begin(request);
 
 	keep(request, &made);
 	return 0;
@@ -87,7 +94,7 @@ int BPF_PROG(request_inserted, struct request *request)
 
 	if (find(request))
 		return 0;
-	made = begin();
+	made = begin(request);
 	keep(request, &made);
 	return 0;
 }
@@ -103,14 +110,12 @@ int BPF_PROG(request_issued, struct request *request)
 		kept->bytes = request->__data_len;
 		return 0;
 	}
-	made = begin();
+	made = begin(request);
 	made.issued_ns = made.made_ns;
 	made.bytes = request->__data_len;
 	keep(request, &made);
 	return 0;
 }
-
-#define HAS_FLAG(flags, name) ((flags) >> bpf_core_enum_value(enum req_flag_bits, __REQ_##name) & 1)
 
 /* Zeroes follow the name, as the disk is allocated zeroed: this costs less than to look for its end. */
 static __always_inline void fill_disk(char *name, struct gendisk *disk)
@@ -135,11 +140,17 @@ static __always_inline __u32 device_of(struct request *request, struct gendisk *
 }
 
 /* An empty write waits for a flush of the device's cache, which the block layer makes for it. */
-static __always_inline enum block_operation operation_of(struct request *request)
+static __always_inline enum block_operation operation_of(struct request *request, const struct block_request *kept)
 {
 	enum block_operation operation = request->cmd_flags & ((1 << OPERATION_BITS) - 1);
 
-	return operation == OPERATION_WRITE && !request->__data_len ? OPERATION_FLUSH : operation;
+	return operation == OPERATION_WRITE && !kept->bytes ? OPERATION_FLUSH : operation;
+}
+
+/* Is this not the end yet? A write that must be beyond the device's cache may wait for a flush after its data. */
+static __always_inline bool is_flushed_later(struct request *request)
+{
+	return (request->cmd_flags & ((1 << OPERATION_BITS) - 1)) != OPERATION_FLUSH && is_in_flush_sequence(request);
 }
 
 static __always_inline void emit(struct request *request, const struct block_request *kept, __u64 queue_ns,
@@ -158,13 +169,13 @@ static __always_inline void emit(struct request *request, const struct block_req
 	event->charged_cgroup_id = charged_cgroup(request);
 	event->bytes = kept->bytes;
 	event->device = device_of(request, disk);
-	event->operation = operation_of(request);
+	event->operation = operation_of(request, kept);
 	fill_disk(event->disk, disk);
 	event->failed = failed;
 	event->sync = HAS_FLAG(flags, SYNC);
 	event->metadata = HAS_FLAG(flags, META);
 	event->readahead = HAS_FLAG(flags, RAHEAD);
-	event->flushes = HAS_FLAG(flags, PREFLUSH) || HAS_FLAG(flags, FUA);
+	event->flushes = kept->flushes;
 	event->writeback = kept->by_kernel && event->operation == OPERATION_WRITE;
 	event->issued = kept->issued_ns != 0;
 	__builtin_memset(event->pad, 0, sizeof(event->pad));
@@ -175,7 +186,7 @@ static __always_inline void summarize(struct request *request, const struct bloc
 				      __u64 device_ns, bool failed)
 {
 	const struct scope_identity *whose = &kept->owner.whose;
-	struct block_summary_key key = {.operation = operation_of(request)};
+	struct block_summary_key key = {.operation = operation_of(request, kept)};
 	struct block_summary_value *value;
 
 	key.process.start_ns = whose->start_ns;
@@ -207,7 +218,7 @@ int BPF_PROG(request_done, struct request *request, int error, unsigned int byte
 	struct block_request *kept = find(request);
 	__u64 key = (__u64)request, now_ns = bpf_ktime_get_boot_ns(), issued_ns;
 
-	if (!kept || bytes < request->__data_len)
+	if (!kept || bytes < request->__data_len || is_flushed_later(request))
 		return 0;
 	issued_ns = kept->issued_ns ? kept->issued_ns : now_ns;
 	if (scope_owner_passes(&kept->owner)) {

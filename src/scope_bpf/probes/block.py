@@ -35,7 +35,10 @@ GUIDE = Guide(
     limits=(
         "Reads from the page cache make no request: `scope trace files` shows them.",
         "Traces of a process or cgroup miss the write-back of what it wrote, which kernel threads do.",
-        "Before Linux 6.5, the time begins when a request enters a queue or, without a scheduler, the device.",
+        "The wait for a place in a full queue, and that for a cgroup's own limit (`io.max`), come before the request: "
+        "they are in neither time.",
+        "Before Linux 6.5, the time begins when a request enters a queue or, without a scheduler, the device; and "
+        "`flushes` may be 0 for what the block layer does in steps.",
         "A flush has a row for the process that waits for it, with `issued` 0, and one for the request that the block "
         "layer makes of one or several of them, with a kernel thread's name.",
     ),
@@ -57,12 +60,12 @@ PROBE = Probe(
                 "bytes": Column("size when the device got it", "bytes"),
                 "sector": Column("first sector, of 512 bytes; 0 for flushes", identity=True),
                 "queue_ns": Column("from its making until the device got it", "ns"),
-                "device_ns": Column("from then until it was done", "ns"),
+                "device_ns": Column("from then until it was done, with a flush after it, if it needs one", "ns"),
                 "failed": Column("1 if the device could not do it"),
                 "writeback": _WRITEBACK,
-                "sync": Column("1 if somebody waits for it"),
+                "sync": Column("1 if it is a write that a thread waits for; for reads, 0"),
                 "metadata": Column("1 if it is about the file system's own data"),
-                "readahead": Column("1 if nobody has asked for the data yet"),
+                "readahead": Column("1 if it reads ahead of what a thread has asked for, or more than that"),
                 "flushes": Column("1 if the data must be beyond the device's cache afterwards"),
                 "issued": Column(
                     "0 if the device never got it itself: flushes that the block layer does at once for many"
