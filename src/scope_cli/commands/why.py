@@ -65,6 +65,10 @@ def run(arguments: argparse.Namespace) -> None:
         _print_times("process", [(f"{one['name'] or '-'} {one['pid']}", one) for one in found["processes"]])
     if found["threads"]:
         _print_times("thread", [(f"{one['name'] or '-'} {one['tid']}", one) for one in found["threads"]])
+    if found["disks"]:
+        _print_disks(found["disks"])
+    if found["peers"]:
+        _print_peers(found["peers"])
     for line in _drawn(lanes) if lanes else ():
         print_line(line)
     if not found["complete"]:
@@ -94,6 +98,30 @@ def _print_times(what: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> No
     table = RowTable(what, *_HEADINGS)
     for name, times in rows:
         table.add_row(name, *(quantity(times[part], "ns") for part in ("total_ns", *_PARTS)))
+    console().print(table)
+
+
+def _print_disks(disks: Sequence[Mapping[str, Any]]) -> None:
+    from scope_cli.quantities import quantity
+    from scope_cli.terminal import RowTable, console
+
+    table = RowTable("disk", "operation", "requests", "bytes", "in the queue", "in the device")
+    for one in disks:
+        numbers = ((one["count"], ""), (one["bytes"], "bytes"), (one["queue_ns"], "ns"), (one["device_ns"], "ns"))
+        table.add_row(one["disk"] or "-", one["operation"] or "-", *(quantity(*number) for number in numbers))
+    console().print(table)
+
+
+def _print_peers(peers: Sequence[Mapping[str, Any]]) -> None:
+    from scope_cli.quantities import quantity
+    from scope_cli.terminal import RowTable, console
+
+    table = RowTable("peer", "port", "direction", "begun", "failed", "sent", "received", "retransmits", "round trip")
+    for one in peers:
+        name = (one["remote"] or "-", str(one["port"] or "-"), one["direction"] or "-")
+        counts = (quantity(one["begun"], ""), quantity(one["failed"], ""))
+        sizes = (quantity(one["sent_bytes"], "bytes"), quantity(one["received_bytes"], "bytes"))
+        table.add_row(*name, *counts, *sizes, quantity(one["retransmits"], ""), quantity(one["rtt_ns"], "ns"))
     console().print(table)
 
 

@@ -124,3 +124,19 @@ async def test_why_is_told(line: Line, start_server: StartServer) -> None:
         assert (status, json.loads(out)["processes"][0]["pid"]) == (0, 4711)
         status, _, said = await told(server, "why", *TIMES, "--timeline")
         assert (status, "name its --pid" in said) == (2, True)
+
+
+async def test_why_names_disks_and_peers(line: Line, start_server: StartServer) -> None:
+    """Without `--json`, too: each disk with its times, and each peer of connections; texts of programs do no harm."""
+    disk = {"disk": "vda\x1b[2J", "operation": "read", "count": 1003, "bytes": 4096, "queue_ns": 5, "device_ns": 7000}
+    await store(line, "block_summary", [disk])
+    peer = {"remote": "10.0.0.7", "port": 15432, "direction": "outgoing", "begun": 3, "failed": 1, "retransmits": 2}
+    sent = {"sent_bytes": 11, "received_bytes": 1 << 20, "rtt_ns": 9000, "rtt_count": 3}
+    await store(line, "connection_summary", [peer | sent, {"remote": "10.0.0.8", "port": 443, "begun": 1}])
+    async with start_server() as server:
+        status, out, _ = await told(server, "why", "--pid", "4711", *TIMES)
+    rows = [" ".join(row.split()) for row in out.splitlines()]
+    assert status == 0
+    assert "vda\\x1b[2J read 1,003 4 KiB 5 ns 7 µs" in rows
+    assert "10.0.0.7 15432 outgoing 3 1 11 B 1 MiB 2 3 µs" in rows
+    assert "10.0.0.8 443 - 1 0 0 B 0 B 0 -" in rows
