@@ -122,6 +122,11 @@ class Deployed(World):
             connection.execute("SELECT pg_promote()")
         self.postgres = self.standby
 
+    @property
+    def databases(self) -> list[PrivatePostgres]:
+        """See World."""
+        return [self.postgres] if self.postgres is self.standby else [self.postgres, self.standby]
+
     def signal_standby(self, number: signal.Signals) -> None:
         """Sends a signal to all processes of the replica, unless it was promoted."""
         if self.postgres is not self.standby:

@@ -204,6 +204,7 @@ OWN: tuple[_Make, ...] = (
     faults.RestartServer,
     faults.StopServer,
     faults.KillPostgres,
+    faults.AgeDatabase,
 )
 OTHERS: tuple[_Make, ...] = (
     faults.KillAgent,

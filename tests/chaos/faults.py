@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -155,6 +156,32 @@ class KillPostgres(Fault):
             os.kill(pid, signal.SIGKILL)
 
     def mend(self) -> None:
+        self.world.start_postgres()
+
+
+class AgeDatabase(Fault):
+    """PostgreSQL is restarted with an older copy of its files, without what was stored since."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        super().__init__(world, chance)
+        self._copy = world.folder / "older"
+
+    def strike(self) -> None:
+        for postgres in self.world.databases:
+            postgres.stop(immediate=True)
+        pids = shutil.ignore_patterns("postmaster.pid")
+        shutil.copytree(self.world.postgres.directory / "data", self._copy, ignore=pids)
+        self.world.start_postgres()
+
+    def mend(self) -> None:
+        for postgres in self.world.databases:
+            postgres.stop(immediate=True)
+            data = postgres.directory / "data"
+            follows = (data / "standby.signal").exists()
+            shutil.rmtree(data)
+            shutil.copytree(self._copy, data)
+            if follows:
+                (data / "standby.signal").touch()
         self.world.start_postgres()
 
 
@@ -404,6 +431,7 @@ FAULTS: tuple[Callable[[World, random.Random], Fault], ...] = (
     StopServer,
     StopAgent,
     KillPostgres,
+    AgeDatabase,
     KillBackend,
     StopBackends,
     LockTables,

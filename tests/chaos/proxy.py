@@ -7,22 +7,29 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.ports import free_port
+
 _CHUNK = 64 << 10
+_LOOK_S = 0.05
 
 
 class Proxy:
     """Forwards connections in a thread of its own; its methods may be called from any thread.
+
+    While nobody listens to the target, it does not listen either, so that clients look for another server at once.
 
     Args:
         target: a port of 127.0.0.1, or a Unix socket.
         listens: the Unix socket on which the proxy listens, in a folder that exists; without one, a port.
 
     Attributes:
-        port: the port on which the proxy listens; 0 if it is a Unix socket.
+        port: the port on which the proxy listens, unless it is a Unix socket.
     """
 
     def __init__(self, target: int | Path, listens: Path | None = None) -> None:
         self._target, self._listens = target, listens
+        self.port = free_port()
+        self._server: asyncio.Server | None = None
         self._flows = asyncio.Event()  # cleared: bytes wait in both directions, without an error
         self._delay_s = 0.0
         self._replies = True
@@ -31,7 +38,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
-        self.port: int = self._do(self._listen())
+        self._do(self._begin())
 
     def cut(self) -> None:
         """Resets every connection."""
@@ -75,13 +82,23 @@ class Proxy:
     def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
-    async def _listen(self) -> int:
+    async def _begin(self) -> None:
         self._flows.set()
-        if self._listens:
-            self._server = await asyncio.start_unix_server(self._serve, self._listens)
-            return 0
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return int(self._server.sockets[0].getsockname()[1])
+        self._follower = asyncio.create_task(self._follow())
+
+    async def _follow(self) -> None:
+        # Listens while the target is listened to; `_serve` finds out that it is not.
+        while True:
+            if self._server is None:
+                with suppress(OSError):
+                    _, probe = await self._reach()
+                    probe.transport.abort()
+                    self._server = await (
+                        asyncio.start_unix_server(self._serve, self._listens)
+                        if self._listens
+                        else asyncio.start_server(self._serve, "127.0.0.1", self.port)
+                    )
+            await asyncio.sleep(_LOOK_S)
 
     async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if isinstance(self._target, Path):
@@ -92,8 +109,13 @@ class Proxy:
         for writer in list(self._writers):
             writer.transport.abort()
 
+    def _deafen(self) -> None:
+        if self._server:
+            self._server.close()
+            self._server = None
+
     async def _end(self) -> None:
-        self._server.close()
+        self._deafen()
         await self._cut()
         serving = asyncio.all_tasks() - {asyncio.current_task()}
         for one in serving:
@@ -107,6 +129,7 @@ class Proxy:
         try:
             there, back = await self._reach()
         except OSError:
+            self._deafen()
             writer.transport.abort()
             return
         self._writers |= {writer, back}

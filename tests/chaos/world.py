@@ -223,6 +223,11 @@ class World:
         return PrivatePostgres(directory, settings)
 
     @property
+    def databases(self) -> list[PrivatePostgres]:
+        """All PostgreSQLs, the primary first."""
+        return [self.postgres]
+
+    @property
     def parts(self) -> list[Part]:
         """All daemons."""
         return [*self.servers, self.agent]
