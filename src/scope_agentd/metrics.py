@@ -101,7 +101,7 @@ class AgentCollector(Collector):
             ("scope_events", "Events emitted by the kernel", counts["emitted"], labels),
             (
                 "scope_incomplete",
-                "Events without a stack or name, because memory was full",
+                "Events that lack a part: a known process, a stack, a name, or memory that could not be read",
                 counts["incomplete"],
                 labels,
             ),

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
 
-from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
@@ -149,24 +148,62 @@ sys.stdin.readline()
 """
 
 
-def test_sockets_of_before_are_found(runnable: dict[str, str]) -> None:
-    """A socket made before the trace has its process, and a row of what happens in the trace only."""
+def talked_after_start(runnable: dict[str, str], program: str, of_machine: bool) -> tuple[int, int, Recording]:
+    """Runs a program like BEFORE. Returns its pid, the port that it printed, and what was recorded."""
     if reason := runnable["udp"]:
         pytest.skip(reason)
     probe = probe_named("udp")
-    command = [sys.executable, "-S", "-c", BEFORE]
+    command = [sys.executable, "-S", "-c", program]
+    recording = Recording()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin and process.stdout
         port = int(process.stdout.readline())
-        with Tracer(probe, parse_options(probe.options, {}), Target(pid=process.pid)) as tracer:
+        target = Target() if of_machine else Target(pid=process.pid)
+        with Tracer(probe, parse_options(probe.options, {}), target) as tracer:
             tracer.start()
             process.stdin.write("go\n")
             process.stdin.flush()
             assert process.stdout.readline() == "sent\n"
-            rows = [row for raw in tracer.finish() for row in to_arrow(raw).to_pylist()]
+            for raw in tracer.finish():
+                recording.add(raw)
+            recording.accounts = tracer.accounts()
         process.communicate("end\n")
+    return process.pid, port, recording
+
+
+def test_sockets_of_before_are_found(runnable: dict[str, str]) -> None:
+    """A socket made before the trace has its process, and a row of what happens in the trace only."""
+    pid, port, recording = talked_after_start(runnable, BEFORE, of_machine=False)
+    rows = recording.rows("udp_flow")
     (sent,) = [row for row in rows if row["remote_port"] == port]
     (got,) = [row for row in rows if row["local_port"] == port]
     assert (sent["sent_datagrams"], sent["sent_bytes"], sent["direction"]) == (1, 1013, "unknown")
     assert (got["received_datagrams"], got["received_bytes"], got["is_last"]) == (1, 1013, 0)
-    assert {(row["pid"], row["comm"]) for row in (sent, got)} == {(process.pid, "udp-before")}
+    assert {(row["pid"], row["comm"]) for row in (sent, got)} == {(pid, "udp-before")}
+
+
+UNDER_WAY = """
+import socket, sys
+one, other = socket.socketpair()
+receiver, sender = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+receiver.bind(("127.0.0.1", 0))
+address = receiver.getsockname()
+socket.send_fds(one, [b"x"], [receiver.fileno()])
+receiver.close()
+print(address[1], flush=True)
+sys.stdin.readline()
+sender.sendto(bytes(1013), address)
+print("sent", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_socket_that_no_process_has(runnable: dict[str, str]) -> None:
+    """A socket on its way to a process, made before the trace, has no owner: its row has no process, in a trace of the
+    machine, and is incomplete."""
+    _, port, recording = talked_after_start(runnable, UNDER_WAY, of_machine=True)
+    rows = recording.rows("udp_flow")
+    (got,) = [row for row in rows if row["local_port"] == port]
+    assert (got["pid"], got["comm"]) == (None, None)
+    assert (got["received_datagrams"], got["received_bytes"], got["direction"]) == (1, 1013, "incoming")
+    assert recording.accounts["udp_flow"].incomplete == sum(row["pid"] is None for row in rows)

@@ -11,8 +11,8 @@ class Account:
     Attributes:
         emitted: events that passed the filter, including lost events.
         lost: lost events by reason.
-        incomplete: emitted events that lack a part: a stack or a name for which there was no room, memory that could
-            not be read, or where a thread was around a switch that was not seen.
+        incomplete: emitted events that lack a part: the process that owns a socket or request, a stack or a name for
+            which there was no room, memory that could not be read, or where a thread was around an unseen switch.
     """
 
     emitted: int = 0

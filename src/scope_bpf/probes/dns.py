@@ -37,6 +37,8 @@ GUIDE = Guide(
         "Encrypted DNS (ports 443 and 853) and ports other than 53 are not recorded.",
         "Lookups without getaddrinfo(), such as gethostbyname() and those of Go's own resolver, show only as queries. "
         "A lookup that hands its queries to another thread has none of its own.",
+        "Over TCP, a message is recorded if it begins a packet, with its length: of several messages in one packet "
+        "only the first, and none that is sent apart from its length.",
         "`answer` is the first address among the first eight records.",
         "Its programs run for every packet of every socket. Loading them takes the capability CAP_NET_ADMIN, too. They "
         "are attached to the root of cgroup v2 as seen by SCOPE: in a container, that may be the container's.",

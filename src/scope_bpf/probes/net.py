@@ -54,7 +54,8 @@ GUIDE = Guide(
         "row has the bytes, segments and retransmissions since the connection's row before: add them up. `is_last` "
         "marks the connection's end.",
         "pid and comm are those of the process that sent or received last; without any, of the one that connected or "
-        "closed. What an interrupt handles belongs to it, too. `users` counts the processes that used the connection; "
+        "closed. What an interrupt handles belongs to it, too. A row without a known process has no pid and comm, and "
+        "counts as incomplete. `users` counts the processes that used the connection; "
         "`connection_user` names them.",
         "A connect that fails before a packet is sent has a row, too, also by io_uring or MSG_FASTOPEN: for lack of a "
         "route or of a free port, or since something forbids it. Its `remote` is what the program asked for, its "
@@ -77,6 +78,8 @@ GUIDE = Guide(
         "closed gets there from fin_wait1, without any time in fin_wait2.",
         "From the ninth process that uses a connection on, those whose pids are equal modulo 256 count as one in "
         "`users` and have one row in `connection_user`.",
+        "A connection that waits for accept(), or that all processes have closed, has no rows every `report_ms`: only "
+        "one at its end, and none if the trace ends before.",
         "Of connections that existed before the trace, only what happens in the trace is counted.",
     ),
 )

@@ -32,7 +32,8 @@ GUIDE = Guide(
         "closed or the flow was idle for `idle_ms`, one every `report_ms` while it lives, and one at the end of the "
         "trace. A row has what happened since the flow's row before: add them up. `is_last` marks the flow's end.",
         "pid and comm are those of the process that sent or received over the socket last; without any, of the one "
-        "that made it. What an interrupt handles belongs to it, too.",
+        "that made it. What an interrupt handles belongs to it, too. A row without a known process has no pid and "
+        "comm, and counts as incomplete.",
         "In `summary`, a datagram counts for the process that the socket belonged to when the datagram came.",
         "Bytes are those of the program, without headers.",
         "`received_datagrams` counts all that arrived for the socket; `dropped_datagrams` are those of them for which "
@@ -43,7 +44,10 @@ GUIDE = Guide(
         "Failed calls are counted for connected sockets only, and from Linux 6.3 on. Calls that would have to wait "
         "(EAGAIN) are none.",
         "Before Linux 6.10, the kernel does not tell which datagrams had no room.",
-        "Sockets of the kernel, such as those of VXLAN and WireGuard, have no process.",
+        "Datagrams of the kernel's own tunnels, such as VXLAN, are not recorded.",
+        "A socket that was made before the trace and was in no process then, but on its way to one (SCM_RIGHTS), has "
+        "no process. Only traces of the whole machine have rows of it.",
+        "Of several processes that use a socket in turns, a flow's row names only the last one.",
         "65,536 flows are kept at a time; datagrams of further ones are counted as lost, as `map_full`. With a shorter "
         "`idle_ms`, flows end sooner.",
         "Its programs run for every packet of every socket. Loading them takes the capability CAP_NET_ADMIN, too. They "

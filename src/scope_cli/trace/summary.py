@@ -42,7 +42,8 @@ def summary_line(
     remarks = [", ".join(said), *(remedy for reason, remedy in _REMEDIES.items() if reason in lost)]
     if incomplete := sum(account.incomplete for account in accounts.values()):
         remarks.append(
-            f"{incomplete:,} rows are incomplete: no room for a stack or a name, unreadable memory, or an unseen switch"
+            f"{incomplete:,} rows are incomplete: no known process, no room for a stack or a name, unreadable memory, "
+            "or an unseen switch"
         )
     if status:
         killed, ended = f"was killed by {_signal(-status)}", f"ended with status {status}"

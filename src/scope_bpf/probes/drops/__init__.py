@@ -32,7 +32,8 @@ GUIDE = Guide(
         "does not say.",
         "pid and comm are those of the process that the socket belongs to, whoever ran when the packet was dropped: of "
         "the one that sent or received over the socket last, else of the one that made it. They are absent for packets "
-        "that belong to no socket, such as forwarded ones, and those for a port without a listener.",
+        "that belong to no socket, such as forwarded ones, and those for a port without a listener: such rows count as "
+        "incomplete.",
         "Not every drop is a fault: the kernel also drops duplicates and packets for other hosts.",
     ),
     limits=(

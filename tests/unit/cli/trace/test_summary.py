@@ -24,7 +24,8 @@ FULL = "a table in the kernel was full: trace fewer processes (`scope probes NAM
         ({"lost": ({"map_full": 7}, {})}, f", 7 lost (map_full); {FULL}"),
         (
             {"incomplete": (3, 4)},
-            "none lost; 7 rows are incomplete: no room for a stack or a name, unreadable memory, or an unseen switch",
+            "none lost; 7 rows are incomplete: no known process, no room for a stack or a name, unreadable memory, "
+            "or an unseen switch",
         ),
         ({"status": 0}, "none lost"),
         ({"status": 3}, "none lost; the command ended with status 3"),
