@@ -118,7 +118,7 @@ class Run:
             self.progress.state = task_pb2.TASK_STATE_STOPPING
         self._stopping.set()
         if tracer := self._tracer:
-            tracer.wake()
+            tracer.hurry()
         self._surroundings.changed()
 
     @property

@@ -43,6 +43,10 @@ class NotElf(ScopeBpfError, ValueError):
     """The file is not a valid ELF file."""
 
 
+class GivenUp(ScopeBpfError):
+    """A file was not read to its end, since the trace ends."""
+
+
 class NotSupported(ScopeBpfError):
     """This host does not support it. The message says why; tests use it as the reason of a skip."""
 

@@ -69,7 +69,9 @@ class Attacher:
         self.resolver: Resolver | None = None
         if probe.resolver:
             self.resolver = probe.resolver(object_, self._modules, options)
-        self._attachments = Attachments(places, probe.libraries, self.resolver, self._retries, self._lock)
+        self._attachments = Attachments(
+            places, probe.libraries, self.resolver, self._retries, self._lock, ending=self._modules.ending
+        )
         self._watched = Watched(self._modules, self._attachments, self._retries, grace_s)
         self._history.catch_up = self._catch_up
         try:
@@ -88,6 +90,11 @@ class Attacher:
         """
         with self._lock:
             self._watched.watch(target)
+
+    @property
+    def ending(self) -> threading.Event:
+        """To be set when the trace is to end: from then on, files are read for names only, and nothing is attached."""
+        return self._modules.ending
 
     @property
     def program_fds(self) -> list[int]:

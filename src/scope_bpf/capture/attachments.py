@@ -1,6 +1,7 @@
 """The files in which a probe is attached: each once, as long as a process maps it."""
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -13,9 +14,10 @@ from scope_bpf.binding.uprobe import UprobeLinks
 from scope_bpf.capture.missed import Late
 from scope_bpf.capture.retries import Retries
 from scope_bpf.capture.uprobe import Places, Uprobes
+from scope_bpf.code.effort import give_up_at
 from scope_bpf.code.modules import Module
 from scope_bpf.code.resolver import Resolver
-from scope_bpf.errors import KernelError
+from scope_bpf.errors import GivenUp, KernelError
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,7 @@ class Attachments:
         libraries: prefixes of file names; these files are attached first.
         retries: while `retries.waits`, everything is done at once; later, slow work is done in other threads.
         lock: those threads take this lock for the short parts of their work.
+        ending: once it is set, no code is read and nothing is attached any more.
 
     Attributes:
         is_closed: no more files are attached.
@@ -50,10 +53,12 @@ class Attachments:
         resolver: Resolver | None,
         retries: Retries,
         lock: AbstractContextManager[Any],
+        *,
+        ending: threading.Event,
     ) -> None:
         self._places, self._libraries, self._resolver = places, libraries, resolver
-        self._retries, self._lock = retries, lock
-        self._scanner = ThreadPoolExecutor(1, "scope-scan")
+        self._retries, self._lock, self._ending = retries, lock, ending
+        self._scanner = ThreadPoolExecutor(1, "scope-scan", give_up_at, (ending,))
         self._detacher = ThreadPoolExecutor(
             _DETACHING, "scope-detach"
         )  # its work takes no lock, since a thread with the lock may wait for it
@@ -87,6 +92,8 @@ class Attachments:
         self._looked_at.add(module)
         wanted = self._resolver.add_module(module) if self._resolver else False
         self._uprobes[module] = Uprobes(self._places)
+        if self._ending.is_set():
+            return
         try:
             self._retries.attempt(f"attach to {module.path}", lambda: self._put(module, {}, mapped_ns, wanted))
         except KernelError:
@@ -110,6 +117,8 @@ class Attachments:
                 self.attach(module, modules[module])
             except KernelError as error:
                 self.say_refused(module.path, error)
+            except GivenUp:
+                self._leave_out(module, "the trace ended before they were found")
 
     def _is_library(self, module: Module) -> bool:
         return Path(module.path).name.startswith(self._libraries)
@@ -119,6 +128,8 @@ class Attachments:
             return
         try:
             self._find_functions(module, mapped_ns)
+        except GivenUp:
+            self._leave_out(module, "the trace ended before they were found")
         except Exception:
             log.exception("cannot read a file's code", extra={"file": module.path})
 
@@ -136,8 +147,8 @@ class Attachments:
         if detaching := self._detaching.get(module.inode):
             detaching.result()  # otherwise a call would be recorded twice
         attached = uprobes.attach(module, found)
-        if (left_out := module.elf.left_out) and len(self.left_out) < _MOST_TOLD:
-            self.left_out[module.path] = ", ".join(left_out.values())
+        if left_out := module.elf.left_out:
+            self._leave_out(module, ", ".join(left_out.values()))
         if not attached and not wanted:
             del self._uprobes[module]
         if not attached:
@@ -153,6 +164,10 @@ class Attachments:
             self.late.append(Late(module.path, attached, late_ns))
         if module in self._used:
             self.functions += attached - before
+
+    def _leave_out(self, module: Module, reason: str) -> None:
+        if len(self.left_out) < _MOST_TOLD:
+            self.left_out[module.path] = reason
 
     def use(self, module: Module) -> None:
         """Notes that a watched process has mapped a module, or is about to."""

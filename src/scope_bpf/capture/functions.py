@@ -20,9 +20,10 @@ from scope_bpf.capture.slowdown import Slowdown
 from scope_bpf.capture.uprobe import Places, make_room
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
+from scope_bpf.code.effort import give_up_at
 from scope_bpf.code.libraries import files_of_command, installed_libraries
 from scope_bpf.code.resolver import Resolver
-from scope_bpf.errors import FunctionNotFound
+from scope_bpf.errors import FunctionNotFound, GivenUp
 
 log = logging.getLogger(__name__)
 
@@ -166,8 +167,14 @@ class Functions(Part):
         fds = self._attacher.program_fds if self._attacher else []
         return sum((program_cost(fd) for fd in fds), Cost())
 
+    def give_up(self) -> None:
+        """Attaches no more, since the trace is to end. From any thread; waits for nothing."""
+        if self._attacher:
+            self._attacher.ending.set()
+
     def detach(self) -> None:
         """Detaches from all files; data about the files is kept to resolve names."""
+        self.give_up()
         if self._follower:
             self._follower.stop()
         if self._attacher:
@@ -192,6 +199,7 @@ class _Follower(threading.Thread):
         self.error: Exception | None = None
 
     def run(self) -> None:
+        give_up_at(self._attacher.ending)
         waiting = select.poll()
         waiting.register(self._stop_reading, select.POLLIN)
         for fd in self._attacher.descriptors():
@@ -199,6 +207,8 @@ class _Follower(threading.Thread):
         while not any(fd == self._stop_reading for fd, _ in waiting.poll(self._patience_ms())):
             try:
                 self._attacher.follow(self._watched)
+            except GivenUp:
+                return
             except Exception as error:  # `poll` raises it: nothing would be attached to any more
                 self.error = error
                 return

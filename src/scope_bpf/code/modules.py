@@ -73,6 +73,7 @@ class Modules:
     Attributes:
         files: keeps the files readable.
         history: where and when processes had them mapped.
+        ending: set when the trace is to end: from then on, files are read for names only.
     """
 
     def __init__(self, object_: BpfObject) -> None:
@@ -81,6 +82,7 @@ class Modules:
         self._adding = threading.Lock()
         self._names: dict[Identity, Module] = {}  # while a file is kept, no other file gets its device and inode
         self.history = History()
+        self.ending = threading.Event()
         self.files = KeptFiles()
         self.by_inode: dict[int, Module] = {}
 

@@ -91,7 +91,7 @@ class Recording:
         """Ends the recording and waits for what is left."""
         self._stopped.set()
         for tracer in self._tracers:
-            tracer.wake()
+            tracer.hurry()
         for thread in self._threads:
             thread.join()
         self._watch.__exit__(None, None, None)

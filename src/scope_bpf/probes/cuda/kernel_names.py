@@ -4,7 +4,7 @@ import logging
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
-from threading import RLock
+from threading import Event, RLock
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ import pyarrow as pa
 from scope_bpf.binding.demangle import demangle
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Rows
+from scope_bpf.code.effort import give_up_at
 from scope_bpf.code.history import Process
 from scope_bpf.code.modules import Module, Modules
+from scope_bpf.errors import GivenUp
 from scope_bpf.probes.cuda.categories import category_of
 from scope_bpf.probes.cuda.process_handles import ProcessHandles
 from scope_bpf.probes.cuda.registrations import FATBIN, REGISTER, Handles, Kernels, find_handles, find_kernels
@@ -89,7 +91,8 @@ class KernelNames:
         self._modules = modules
         self._kernels: dict[int, KernelsOfModule] = {}
         self._handles = ProcessHandles()
-        self._reading = ThreadPoolExecutor(1, "scope-handles")
+        self._closing = Event()
+        self._reading = ThreadPoolExecutor(1, "scope-handles", give_up_at, (self._closing,))
         self._last_reading: Future[None] | None = None
         self._known: dict[int, dict[bytes, Name]] = {}  # by inode
         self._stripped: set[str] = set()
@@ -143,6 +146,8 @@ class KernelNames:
     def _read_handles(self, pid: int, files: dict[int, KernelsOfModule]) -> None:
         try:
             self._handles.read(pid, files)
+        except GivenUp:
+            log.info("the handles of a process were not read to their end", extra={"pid": pid})
         except Exception:  # any process may have made the file; a launch that needs it will report the error
             log.exception("cannot read the handles of a process", extra={"pid": pid})
 
@@ -153,6 +158,7 @@ class KernelNames:
 
     def close(self) -> None:
         """Stops reading. May be called again."""
+        self._closing.set()
         self._reading.shutdown(cancel_futures=True)
 
     def columns(self, rows: Rows) -> dict[str, pa.Array]:

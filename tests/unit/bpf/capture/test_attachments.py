@@ -1,5 +1,6 @@
 """Each file is attached once, known libraries first, and again when a process maps the file again."""
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from scope_bpf.capture import attachments as attachments_module
 from scope_bpf.capture.attachments import Attachments
 from scope_bpf.capture.retries import Retries
+from scope_bpf.code.effort import Effort
 from scope_bpf.code.modules import Module
 from scope_bpf.errors import KernelError
 
@@ -54,7 +56,9 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Recorder]:
 @pytest.fixture
 def attachments(recorder: type[Recorder]) -> Iterator[Attachments]:
     places: Any = recorder  # the stand-in does not use them
-    made = Attachments(places, ("libcudart.",), None, Retries(lambda: None), threading.RLock())
+    made = Attachments(
+        places, ("libcudart.",), None, Retries(lambda: None), threading.RLock(), ending=threading.Event()
+    )
     yield made
     made.close()
 
@@ -120,7 +124,7 @@ def test_what_is_detached_from_waits_for_no_code_that_is_read(recorder: type[Rec
     places: Any = recorder
     retries = Retries(lambda: None)
     retries.waits = False
-    attachments = Attachments(places, (), resolver, retries, lock)
+    attachments = Attachments(places, (), resolver, retries, lock, ending=threading.Event())
     one = module("one.so")
     for each in (one, *(module(f"{number}.so") for number in range(20))):
         attachments.attach(each)
@@ -130,6 +134,37 @@ def test_what_is_detached_from_waits_for_no_code_that_is_read(recorder: type[Rec
         attachments.attach(one)
     attachments.close()
     assert recorder.attached.count("one.so") == 2
+
+
+def test_the_end_does_not_wait_for_code_that_is_read(recorder: type[Recorder]) -> None:
+    """A thread that reads a file without end is left alone no longer than until its next piece; the file is told."""
+    begun, released, ending = threading.Event(), threading.Event(), threading.Event()
+
+    def find_functions(_module: Module) -> dict[str, int]:
+        for _ in Effort({}).on(itertools.count()):
+            begun.set()
+            if released.wait(0.01):
+                break
+        return {}
+
+    resolver: Any = SimpleNamespace(add_module=lambda _: True, find_functions=find_functions)
+    places: Any = recorder
+    retries = Retries(lambda: None)
+    retries.waits = False
+    attachments = Attachments(places, (), resolver, retries, threading.RLock(), ending=ending)
+    attachments.attach(module("one.so"))
+    assert begun.wait(60)
+    ending.set()
+    attachments.attach(module("two.so"))
+    closing = threading.Thread(target=attachments.close)
+    closing.start()
+    closing.join(60)
+    has_ended = not closing.is_alive()
+    released.set()
+    closing.join()
+    assert has_ended
+    assert attachments.left_out == {"/lib/one.so": "the trace ended before they were found"}
+    assert recorder.attached == ["one.so"], "nothing was attached once the trace was to end"
 
 
 def test_how_late_it_was_is_kept(attachments: Attachments) -> None:
