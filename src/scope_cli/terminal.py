@@ -29,10 +29,14 @@ def plain(text: str, style: str = "", **more: Any) -> Text:
 
 
 class RowTable(Table):
-    """A table without lines. Texts in cells are `plain`."""
+    """A table without lines. Texts in headings and cells are `plain`."""
 
     def __init__(self, *headings: str, **more: Any) -> None:
         super().__init__(*headings, box=None, **more)
+
+    def add_column(self, header: Any = "", *rest: Any, **more: Any) -> None:
+        """Adds a column, whose heading is a text or what rich shows."""
+        super().add_column(plain(header) if isinstance(header, str) else header, *rest, **more)
 
     def add_row(self, *cells: Any, **more: Any) -> None:
         """Adds a row of texts, or of what rich shows."""
