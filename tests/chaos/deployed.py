@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -119,7 +120,10 @@ class Deployed(World):
         self.signal_standby(signal.SIGCONT)
         self.start_postgres_of(self.standby)
         with psycopg.connect(self.standby.conninfo(), autocommit=True) as connection:
-            connection.execute("SELECT pg_promote()")
+            # A query that waited for the promotion could be canceled by what the replica still replays.
+            connection.execute("SELECT pg_promote(wait => false)")
+            while connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,):
+                time.sleep(0.05)
         self.postgres = self.standby
 
     @property

@@ -231,6 +231,7 @@ class LockTables(Fault):
     def _hold(self, table: str) -> None:
         conninfo = self.world.postgres.conninfo()
         with suppress(psycopg.Error), psycopg.connect(conninfo, application_name=LOCKER) as connection:
+            connection.execute("SET lock_timeout = '3s'")  # a commit that waits for a stopped replica keeps its locks
             connection.execute(f"LOCK TABLE {table}".encode())
             self._release.wait()
 
