@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ADDRESS "192.0.2.1" /* loopback addresses cannot be answered from */
@@ -112,6 +113,8 @@ static int closing(void)
 
 int main(int argc, char **argv)
 {
+	struct timespec began, ended;
+	double seconds;
 	uint32_t syns = atoi(argv[1]), connections = atoi(argv[2]), all = syns + connections, made = 0;
 	int listener = socket(AF_INET, SOCK_STREAM, 0), raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
 	struct sockaddr_in server = {.sin_family = AF_INET};
@@ -122,16 +125,20 @@ int main(int argc, char **argv)
 		err(1, "socket");
 	getsockname(listener, (void *)&server, &size);
 	server.sin_addr.s_addr = inet_addr(ADDRESS);
+	clock_gettime(CLOCK_MONOTONIC, &began);
 	for (uint32_t i = 1; i <= all; i++) {
 		if ((uint64_t)i * connections / all > made)
 			connect_once(listener, server, made++);
 		else
 			send_syn(raw, &server, i);
 	}
+	clock_gettime(CLOCK_MONOTONIC, &ended);
+	seconds = ended.tv_sec - began.tv_sec + (ended.tv_nsec - began.tv_nsec) / 1e9;
 	close(listener);
 	while (closing())
 		usleep(1000);
-	printf("{\"pid\": %d, \"port\": %d, \"drops\": %lu, \"cookies\": %lu}\n", getpid(), ntohs(server.sin_port),
+	printf("{\"pid\": %d, \"port\": %d, \"drops\": %lu, \"cookies\": %lu, ", getpid(), ntohs(server.sin_port),
 	       counted("ListenDrops"), counted("SyncookiesSent"));
+	printf("\"syns_per_s\": %.0f, \"connections_per_s\": %.0f}\n", syns / seconds, connections / seconds);
 	return 0;
 }
