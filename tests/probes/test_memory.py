@@ -65,9 +65,10 @@ c.mmap(None, 1 << 62, 3, 0x22, -1, 0)
 """
 
 
-def test_known_mappings(record: Record) -> None:
+@pytest.mark.parametrize("stacks", [True, False])
+def test_known_mappings(record: Record, stacks: bool) -> None:
     """Each call is one row with the growth that it made, in whole pages; one that fails has its error."""
-    recording = record("memory", [*PYTHON, MAPPINGS])
+    recording = record("memory", [*PYTHON, MAPPINGS], stacks=stacks)
     rows = recording.rows("mapping")
     grown = Counter((row["call"], row["grown_bytes"] // PAGE) for row in rows if not row["error"])
     assert grown["mmap", 1009] == 17

@@ -1,5 +1,6 @@
 """Memory: page faults, growth of address spaces by stack, stalls for lack of memory, and kills."""
 
+import mmap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +199,10 @@ PROBE = Probe(
         ),
     ),
     extra_options=(Option("stacks", "boolean", True, "record the call stacks that map memory"),),
-    constants=lambda options: {"keep_stacks": options["stacks"]},
+    constants=lambda options: {
+        "keep_stacks": options["stacks"],
+        "scope_page_shift": mmap.PAGESIZE.bit_length() - 1,
+    },
     hooks=lambda options: stacks.UNWOUND_HOOKS if options["stacks"] else Hooks(),
     kept_by_process=stacks.MAPS,
     resolver=_resolver,
