@@ -161,6 +161,29 @@ static __always_inline long read_user_string(void *to, __u32 most, const void *f
 	return length ? length : 1;
 }
 
+struct mm_rss_stat___before_6_2 {
+	struct {
+		__s64 counter;
+	} count[4];
+} __attribute__((preserve_access_index));
+
+struct mm_struct___before_6_2 {
+	struct mm_rss_stat___before_6_2 rss_stat;
+} __attribute__((preserve_access_index));
+
+/*
+ * Pages of an address space by kind, such as MM_ANONPAGES; what CPUs or threads have not added yet, some dozens each,
+ * is missing. f1a7941243c1 ("mm: convert mm's rss stats into percpu_counter", 6.2).
+ */
+#define pages_of_kind(mm, kind)                                                                                        \
+	({                                                                                                             \
+		struct mm_struct___before_6_2 *old_mm = (void *)(mm);                                                  \
+		__s64 pages_ = bpf_core_field_exists((mm)->rss_stat[kind].count)                                       \
+				       ? BPF_CORE_READ(mm, rss_stat[kind].count)                                       \
+				       : BPF_CORE_READ(old_mm, rss_stat.count[kind].counter);                          \
+		pages_ > 0 ? (__u64)pages_ : 0;                                                                        \
+	})
+
 enum rqf_flags___since_6_12 {
 	__RQF_FLUSH_SEQ___since_6_12,
 };

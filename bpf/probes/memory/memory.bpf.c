@@ -47,3 +47,4 @@ static __always_inline struct memory_thread *watched(struct task_struct *task, _
 #include "faults.bpf.h"
 #include "mappings.bpf.h"
 #include "pressure.bpf.h"
+#include "resident.bpf.h"

@@ -26,6 +26,28 @@ struct memory_faults_value {
 	__u64 by_kernel;
 };
 
+/*
+ * What a process has in memory and swap space. It is a state, which an iterator and the process's end fill in. The
+ * members about the process after the key are its present ones.
+ */
+struct memory_process_key {
+	__u64 start_ns;
+	__s32 pid;
+	__u32 pad;
+};
+
+struct memory_process_value {
+	__u64 cgroup_id;
+	__u32 uid;
+	__u32 ended; /* set by user space, as above */
+	char comm[SCOPE_COMM_SIZE];
+	__u64 anon_bytes;
+	__u64 file_bytes;
+	__u64 shared_bytes;
+	__u64 swap_bytes;
+	__u64 peak_bytes;
+};
+
 enum mapping_call { MAPPING_CALL_MMAP, MAPPING_CALL_MUNMAP, MAPPING_CALL_BRK, MAPPING_CALL_MREMAP };
 
 /* A call that changed a process's address space, or failed to. */

@@ -2,14 +2,16 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.binding.link import Iterator
 from scope_bpf.binding.map import Map
 from scope_bpf.binding.object import BpfObject
+from scope_bpf.binding.statistics import Cost, program_cost
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.batch import Batch, RawBatch
 from scope_bpf.capture.part import Part
@@ -32,9 +34,15 @@ class States(Part):
         self._shapes = [Shape.of(probe, stream) for stream in probe.states]
         self._kept = {name: probe.key_layout(name) for name in probe.kept_by_process}
         self._interval_s = options.get("interval_ms", 0) / 1000
+        self._settled_by = [settled.by for shape in self._shapes if (settled := shape.stream.settled)]
+        self._settling: list[Iterator] = []
         self._readers: list[StateReader] = []
         self._sweepers: list[Sweeper] = []
         self._next = self._next_sweep = math.inf
+
+    def programs(self) -> Collection[str]:
+        """The programs that fill in states; see `Stream.settled`."""
+        return self._settled_by
 
     def start(self, object_: BpfObject) -> None:
         """Finds the maps."""
@@ -42,6 +50,10 @@ class States(Part):
         self._sweepers = [Sweeper(object_.map(name), key) for name, key in self._kept.items()]
         self._next = time.monotonic() + self._interval_s if self._readers else math.inf
         self._next_sweep = time.monotonic() + SWEEP_EVERY_S if self._sweepers else math.inf
+
+    def attach(self, object_: BpfObject) -> None:
+        """Makes the programs ready to run."""
+        self._settling = [object_.iterator(program) for program in self._settled_by]
 
     def due_s(self) -> float:
         """Seconds until the next read or sweep."""
@@ -57,7 +69,12 @@ class States(Part):
         if time.monotonic() < self._next:
             return []
         self._next += self._interval_s
+        self._settle()
         return self.rest()
+
+    def _settle(self) -> None:
+        for iterator in self._settling:
+            iterator.run()
 
     def rest(self) -> list[Batch]:
         """Rows of the states that have changed since the last read."""
@@ -69,9 +86,19 @@ class States(Part):
         for reader in self._readers:
             add_rows(accounts, reader.rows_made)
 
+    def cost(self) -> Cost:
+        """The cost of the programs that fill in states."""
+        return sum((program_cost(iterator.program_fd) for iterator in self._settling), Cost())
+
+    def detach(self) -> None:
+        """Fills in the last states, while the other programs still run."""
+        self._settle()
+
     def close(self) -> None:
-        """Nothing to free: the object owns the maps."""
+        """Frees the programs; the object owns the maps."""
         self._readers, self._sweepers = [], []
+        while self._settling:
+            self._settling.pop().close()
 
 
 class EndedProcesses:

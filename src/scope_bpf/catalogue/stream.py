@@ -89,7 +89,8 @@ class Settled:
 
     Attributes:
         by: of a summary, an iter program that counts what has not ended yet, up to now. It runs before each reading and
-            when the trace begins, but not at the begin of a held command, whose waiting does not count. Of events, a
+            when the trace begins, but not at the begin of a held command, whose waiting does not count. Of a gauge, an
+            iter program that fills in states; it runs before each reading and when the trace ends. Of events, a
             raw_tp program that emits rows; it runs every second with argument 0, and at the end of the trace with 1. It
             may be an iter program, too, which reads this number in `scope_settles_all` (owner.bpf.h).
         every: of events, the option with the time between two runs, in ms; empty: a second.

@@ -1,4 +1,4 @@
-"""Memory: page faults, growth of address spaces by stack, stalls for lack of memory, and kills."""
+"""Memory: what processes have of it, page faults, growth of address spaces by stack, stalls, and kills."""
 
 import mmap
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.stream import Made, Stream, Summary
+from scope_bpf.catalogue.stream import Made, Settled, Stream, Summary
 from scope_catalogue.codes import Codes
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
@@ -39,6 +39,8 @@ GUIDE = Guide(
         "`memory_faults` counts the page faults that the kernel has served: minor ones, whose page was in memory or is "
         "new, and major ones, whose page was read from a disk. `by_read` to `by_kernel` are the same faults by what "
         "the program did (x86-64); `by_copy` are writes to pages shared with another process or file.",
+        "`memory_process` has what each process has in memory and in swap space, read once an interval: a row whenever "
+        "that has changed, at least one a minute, and one at the process's end.",
         "`mapping` has a row per mmap, munmap, brk and mremap. `grown_bytes` is the address space's growth: memory is "
         "only used once it is touched.",
         "`reclaim` has a row per stall: a thread that needs memory makes room itself, because the machine has too "
@@ -47,6 +49,9 @@ GUIDE = Guide(
     ),
     limits=(
         "If threads of a process map memory at the same time, the growth may be put down to either.",
+        "`memory_process` has the kernel's own counters, to which a CPU adds 32 pages or more at a time (before Linux "
+        "6.2, a thread 64): a figure may be off by as many per CPU.",
+        "Before Linux 6.16, the row at a process's end has what the last reading found.",
         "What an exec maps is not recorded. Calls of 32-bit programs have no stack.",
         "Before Linux 6.8, kills are not recorded.",
         "A page fault of a watched process takes about 0.5 µs longer.",
@@ -60,7 +65,8 @@ _CAUSES = {
     "by_exec": "executed code",
     "by_kernel": "the kernel, within the process's calls",
 }
-_HOOKS = ("mapping_exit", "mapping_enter", "memory_fault_user")
+_IN_MEMORY = ("anon_bytes", "file_bytes", "shared_bytes", "swap_bytes")
+_HOOKS = ("memory_exit", "mapping_exit", "mapping_enter", "memory_fault_user")
 _STALLS = (
     *("reclaim_ends", "reclaim_begins", "reclaim_of_cgroup_ends", "reclaim_of_cgroup_begins"),
     *("compaction_ends", "compaction_begins"),
@@ -72,7 +78,7 @@ _SERVED = {
 
 PROBE = Probe(
     name="memory",
-    meaning="page faults, growth of address spaces by stack, stalls for lack of memory, and processes killed for it",
+    meaning="memory of processes, page faults, growth of address spaces by stack, stalls for lack of memory, and kills",
     streams=(
         Stream(
             "mapping",
@@ -184,16 +190,40 @@ PROBE = Probe(
             ),
             latest=Latest(key=(), by=("comm",), totals=("minor", "major", *_CAUSES), ended="ended"),
         ),
+        Stream(
+            "memory_process",
+            "what a process has in memory and in swap space now",
+            columns={
+                "anon_bytes": Column("memory that is of no file: heaps, stacks, ...", "bytes"),
+                "file_bytes": Column("memory with contents of files that it has mapped", "bytes"),
+                "shared_bytes": Column("memory that it shares: of tmpfs, and shared without a file", "bytes"),
+                "swap_bytes": Column("what of it is in swap space", "bytes"),
+                "peak_bytes": Column("most that was in memory at once since its last exec", "bytes"),
+                "ended": Column("1 in the last row of a process"),
+            },
+            summary=Summary(gauge=True),
+            settled=Settled("memory_visit"),
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "pid"), (*map(Sum, ("peak_bytes", *_IN_MEMORY[::-1])),), title="memory of processes"
+                    ),
+                ),
+                line=(*_IN_MEMORY, "peak_bytes"),
+                timeline=Timeline(counters=tuple(Counter(name, zero_where="ended != 0") for name in _IN_MEMORY)),
+            ),
+            latest=Latest(key=(), by=("comm",), totals=_IN_MEMORY, ended="ended"),
+        ),
     ),
     ring_bytes=2 << 20,
     alternatives=(
         Alternative(
-            "tp_btf: sys_enter, sys_exit, page_fault_user, mm_vmscan_*, mm_compaction_*, mark_victim; software events",
+            "tp_btf: sys_enter, sys_exit, sched_process_exit, page_fault_user, mm_*, mark_victim; software events",
             (*_HOOKS, *_STALLS, "oom_killed"),
             software_events=_SERVED,
         ),
         Alternative(
-            "tp_btf: sys_enter, sys_exit, page_fault_user, mm_vmscan_*, mm_compaction_*; software events",
+            "tp_btf: sys_enter, sys_exit, sched_process_exit, page_fault_user, mm_*; software events",
             (*_HOOKS, *_STALLS),
             software_events=_SERVED,
         ),
