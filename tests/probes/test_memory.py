@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -80,6 +81,38 @@ def test_known_mappings(record: Record, stacks: bool) -> None:
     assert {row["anonymous"] for row in rows if row["length_bytes"] == 1009 * PAGE - 5} == {1}
 
 
+MAPPED_BY = """
+#include <sys/mman.h>
+#include <unistd.h>
+#pragma GCC optimize("no-omit-frame-pointer", "no-optimize-sibling-calls")
+#define NAMED __attribute__((noinline, noclone)) void
+static void *volatile kept;
+NAMED by_mmap(void) { kept = mmap(0, 1009 << 12, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
+NAMED by_munmap(void) { munmap(kept, 1009 << 12); }
+int main(void)
+{
+	for (int i = 0; i < 53; i++) {
+		by_mmap();
+		by_munmap();
+		usleep(20000);
+	}
+}
+"""
+
+
+def test_stacks_that_map_memory(record: Record, tmp_path: Path) -> None:
+    """Each call that maps memory, or gives it back, has the stack of its caller; before the C library's code can be
+    unwound, which has no frame pointers, without the caller itself."""
+    (tmp_path / "maps.c").write_text(MAPPED_BY)
+    program = str(tmp_path / "maps")
+    subprocess.run(["gcc", "-O1", "-o", program, tmp_path / "maps.c"], check=True)
+    rows = record("memory", [program]).rows("mapping")
+    for call, grown in (("mmap", 1009), ("munmap", -1009)):
+        stacks = [row["stack"] for row in rows if (row["call"], row["grown_bytes"]) == (call, grown << 12)]
+        assert len(stacks) == 53
+        assert f"by_{call};{call}" in {stack.partition(";main;")[2] for stack in stacks} <= {f"by_{call};{call}", call}
+
+
 @pytest.fixture
 def small_cgroup() -> Iterator[Path]:
     """A cgroup whose processes may use 24 MiB together, and no swap."""
@@ -90,14 +123,18 @@ def small_cgroup() -> Iterator[Path]:
         folder = root / f"scope-test-{os.getpid()}"
         if not (root / "cgroup.procs").exists():
             continue
-        with suppress(OSError):
-            folder.mkdir()
-            (folder / limits[0]).write_text(str(24 << 20))
-            with suppress(OSError):
-                (folder / limits[1]).write_text(str(24 << 20 if "memsw" in limits[1] else 0))
-            yield folder
+        with suppress(OSError):  # it has been switched on, or cannot be
+            (root / "cgroup.subtree_control").write_text("+memory")
+        folder.mkdir()
+        try:
+            if (folder / limits[0]).exists():
+                (folder / limits[0]).write_text(str(24 << 20))
+                with suppress(OSError):  # no account of swap space
+                    (folder / limits[1]).write_text(str(24 << 20 if "memsw" in limits[1] else 0))
+                yield folder
+                return
+        finally:
             folder.rmdir()
-            return
     pytest.skip("no cgroup can limit memory here")
 
 
@@ -107,6 +144,7 @@ child = os.fork()
 if not child:
     open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))
     open("/proc/self/comm", "w").write("hun\\x1b[31mgry")
+    open("/proc/self/oom_score_adj", "w").write("137")
     memory = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for at in range(0, len(memory), 4096):
         memory[at] = 1
@@ -129,6 +167,7 @@ def test_a_process_beyond_its_cgroups_limit(
     assert (killed["trigger_pid"], killed["trigger_comm"]) == (child, "hun\x1b[31mgry")
     assert killed["limit_bytes"] == 24 << 20 >= killed["usage_bytes"] > 23 << 20
     assert killed["total_bytes"] > 64 << 20
+    assert killed["score_adj"] == 137
     stalls = [row for row in recording.rows("reclaim") if row["pid"] == child and row["kind"] == "cgroup"]
     assert stalls and all(row["duration_ns"] > 0 and row["reclaimed_bytes"] is not None for row in stalls)
     assert recording.accounts["oom_kill"].lost == {}
