@@ -568,11 +568,29 @@ def test_annotations_and_losses_are_on_charts(up: Up, browser: Browser) -> None:
     text, around = f"step {uuid.uuid4().hex[:6]}", timedelta(minutes=3)
     up.client.post("annotations", body={"text": text, "time": begun.isoformat(), "until": ended.isoformat()})
     window = {"since": (middle - around).isoformat(), "until": (middle + around).isoformat()}
-    found = browser.run("marks", **window, **browser.person("viewer"))
+    about = {"marks": ["●", "⚠"], "keys": [".loss-key", ".note-key"]}
+    charts = [{"address": "/explore/syscall", "kind": "heatmap"}, {"address": "/", "kind": "chart"}]
+    found = browser.run("marks", charts=[chart | about for chart in charts], **window, **browser.person("viewer"))
     assert [screen["keys"] for screen in found] == [["not all was recorded", "annotations"]] * 2
     for screen in found:
         assert f"● {text}" in screen["told"]
         assert f"⚠ {losses[0]['count']:,}: the agent was slower than the events" in screen["told"], (screen, losses)
+
+
+def test_times_without_a_task_are_on_charts(up: Up, browser: Browser) -> None:
+    """Nothing is drawn as if nothing had happened: a chart says when no task recorded its rows, and before when."""
+    begun = datetime.now(UTC)
+    for _ in range(2):
+        _ended(up, _started(up, os.getpid(), "signals"))
+    unrecorded = up.client.get("losses", stream="signal", since=begun.isoformat())["unrecorded"]
+    first, gap, _ = ([datetime.fromisoformat(each[name]) for name in ("since", "until")] for each in unrecorded)
+    middle = gap[0] + (gap[1] - gap[0]) / 2
+    around = middle - first[1] + timedelta(minutes=1)
+    window = {"since": (middle - around).isoformat(), "until": (middle + around).isoformat()}
+    chart = {"address": "/explore/signal", "kind": "chart", "marks": ["no task recorded this"], "keys": [".off-key"]}
+    (found,) = browser.run("marks", charts=[chart], **window, **browser.person("viewer"))
+    assert found["keys"] == ["no task recorded"]
+    assert found["partial"] == [f"Not recorded before {first[1].astimezone():%H:%M:%S}"]
 
 
 def _lost(up: Up) -> list[Any]:
