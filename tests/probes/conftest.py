@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import cached
 from tests.llm.tiny_model import write
 from tests.probes.recording import Compile, Record, Recording
 
@@ -87,15 +88,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def workload(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """Compiles workloads/NAME.c once per session; returns the program's path."""
+    """Compiles workloads/NAME.c; returns the program's path, the same in the whole session."""
     folder = tmp_path_factory.mktemp("workloads")
 
     def build(name: str) -> str:
-        program = folder / name
-        if not program.exists():
-            source = WORKLOADS / f"{name}.c"
-            subprocess.run(["gcc", "-O1", "-pthread", "-o", program, source], check=True)
-        return str(program)
+        return str(cached.compiled(folder / name, "gcc", ["-O1", "-pthread"], WORKLOADS / f"{name}.c"))
 
     return build
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from importlib.metadata import files
 from pathlib import Path
 
+from tests.cached import compiled
+
 WORKLOADS = Path(__file__).parent / "workloads"
 
 
@@ -24,28 +26,19 @@ class Nvcc:
     def __post_init__(self) -> None:
         (self.folder / "libcudart.so").symlink_to(toolkit() / "lib/libcudart.so.13")
 
-    def build(self, name: str, source: str, *flags: str) -> Path:
-        """Compiles workloads/SOURCE to a program, or to a library if the flags say so."""
+    def build(self, name: str, source: str, *flags: str, linked: Sequence[str] = ()) -> Path:
+        """Compiles workloads/SOURCE to a program, or to a library if the flags say so.
+
+        Args:
+            linked: flags for the linker only, such as paths that are never the same; its folders come first.
+        """
         program = self.folder / name
         if not program.exists():
-            libraries: list[str | Path] = [
-                "-L",
-                self.folder,
-                "-L",
-                toolkit() / "lib",
-                "-Xlinker",
-                f"-rpath={toolkit() / 'lib'}",
-            ]
-            command: list[str | Path] = [
-                toolkit() / "bin/nvcc",
-                "-std=c++17",
-                *flags,
-                "-o",
-                program,
-                WORKLOADS / source,
-                *libraries,
-            ]
-            subprocess.run(command, check=True)
+            nvcc = toolkit() / "bin/nvcc"
+            object_ = compiled(self.folder / f"{name}.o", nvcc, ["-std=c++17", *flags, "-c"], WORKLOADS / source)
+            libraries: list[str | Path] = [*linked, "-L", self.folder, "-L", toolkit() / "lib"]
+            libraries += ["-Xlinker", f"-rpath={toolkit() / 'lib'}"]
+            subprocess.run([nvcc, *flags, "-o", program, object_, *libraries], check=True)
         return program
 
 
@@ -65,20 +58,13 @@ class StandIn:
     def __post_init__(self) -> None:
         if self.made:
             return
+        flags = ["-O1", "-fPIC", "-shared", "-fno-omit-frame-pointer", "-fno-shrink-wrap"]
+        flags.append(f"-fcf-protection={self.protection}")
         driver, runtime = self.folder / "libcuda.so.1", self.folder / "libcudart.so.13"
-        for library, *more in ((driver, "-DDRIVER"), (runtime, driver)):
-            versions = self.folder / f"{library.name}.map"
-            versions.write_text(f"{library.name} {{ *; }};\n")
-            flags = [
-                "-O1",
-                "-fPIC",
-                "-shared",
-                "-fno-omit-frame-pointer",
-                "-fno-shrink-wrap",
-                f"-Wl,-soname,{library.name}",
-            ]
-            flags += [f"-Wl,--version-script={versions}", f"-fcf-protection={self.protection}"]
-            subprocess.run(["gcc", *flags, "-o", library, WORKLOADS / "cuda_stand_in.c", *more], check=True)
+        for library, *more in ((driver, "-DDRIVER"), (runtime,)):
+            versions = [f"-Wl,-soname,{library.name}", f"-Wl,--version-script={WORKLOADS / library.name}.map"]
+            needed = [driver] if library is runtime else []
+            compiled(library, "gcc", [*flags, *versions, *more], WORKLOADS / "cuda_stand_in.c", *needed)
 
     def build(self, nvcc: Nvcc, name: str, source: str) -> Path:
         """Compiles workloads/SOURCE to a program that runs with the stand-in."""
@@ -86,7 +72,7 @@ class StandIn:
             name,
             source,
             *("-cudart", "shared", "-Xcompiler", "-fno-omit-frame-pointer"),
-            *("-Xlinker", str(self.folder / "libcuda.so.1"), "-Xlinker", f"-rpath={self.folder}"),
+            linked=("-Xlinker", str(self.folder / "libcuda.so.1"), "-Xlinker", f"-rpath={self.folder}"),
         )
 
 

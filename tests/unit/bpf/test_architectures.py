@@ -1,7 +1,7 @@
 """Probes have the same layouts on every architecture in bpf/vmlinux."""
 
+import fcntl
 import platform
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,17 +16,21 @@ ARCHITECTURES = sorted(path.parent.name for path in (ROOT / "bpf/vmlinux").glob(
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The folder with the objects of each architecture; those of others than this host's are built in copies."""
+def built() -> dict[str, Path]:
+    """The folder with the objects of each architecture; those of others than this host's are built, and kept."""
     folders = {"arm64" if platform.machine() == "aarch64" else "x86": OBJECTS}
     for architecture in set(ARCHITECTURES) - set(folders):
-        copy = tmp_path_factory.mktemp(architecture)
-        shutil.copytree(ROOT / "bpf", copy / "bpf")
-        shutil.copy(ROOT / "Makefile", copy)
+        folder = ROOT / "build" / "architectures" / architecture
+        folder.mkdir(parents=True, exist_ok=True)
         command = ["make", "--jobs=2", "objects", f"ARCH={architecture}"]
-        made = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+        with (folder / "lock").open("w") as lock:  # of another session in this clone
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for name in ("bpf", "Makefile"):
+                if not (folder / name).is_symlink():
+                    (folder / name).symlink_to(ROOT / name)
+            made = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         assert made.returncode == 0, made.stderr
-        folders[architecture] = copy / "src/scope_bpf/objects"
+        folders[architecture] = folder / "src/scope_bpf/objects"
     return folders
 
 
