@@ -6,6 +6,7 @@ slow, both store it, which stores it once, like whatever comes twice.
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Coroutine
 from functools import partial
@@ -24,6 +25,7 @@ from scope_server.store.writing.delivery import Outcome, Verdict
 
 _RENEW_S = 1.0
 _AGAIN_S = 0.5
+_AT_ONCE = 100  # outcomes
 _EACH = 4  # entries of a partition at once; each has at most 1 MiB
 _log = logging.getLogger(__name__)
 
@@ -153,11 +155,15 @@ class Intake:
             raise
 
     async def _tell(self) -> None:
-        for taken, (receiver, number, outcome) in list(self._outcomes.items()):
-            finish = partial(scripts.finish, entry=taken, receiver=receiver, number=number, outcome=told(outcome))
-            await self._link.ask(finish)
-            del self._outcomes[taken]
-            self._taken.discard(taken)
+        while some := dict(itertools.islice(self._outcomes.items(), _AT_ONCE)):
+            finished = [
+                scripts.Finished(partition, entry, receiver, number, told(outcome))
+                for (partition, entry), (receiver, number, outcome) in some.items()
+            ]
+            await self._link.ask(partial(scripts.finish, finished=finished))
+            for taken in some:
+                del self._outcomes[taken]
+                self._taken.discard(taken)
 
 
 async def _again(work: Any) -> None:

@@ -9,6 +9,7 @@ import itertools
 import logging
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,6 +30,7 @@ _AGAIN_S = 0.5
 _LOOK_S = 2.0  # between two looks for entries that are gone
 _SLOW_S = 30.0
 _AT_ONCE = 500
+_BYTES_AT_ONCE = 1 << 20  # Redis does nothing else meanwhile
 _log = logging.getLogger(__name__)
 
 
@@ -75,30 +77,39 @@ class Outbox:
 
     async def _send(self) -> None:
         while True:
+            numbers = []
             for pending in await asyncio.to_thread(self._backlog.take, 0, _REST_S) or ():
-                number = next(self._numbers)
-                self._sent[number] = _Sent(pending, partition_of(pending))
-                await self._put(number)
+                numbers.append(next(self._numbers))
+                self._sent[numbers[-1]] = _Sent(pending, partition_of(pending))
+            await self._put(numbers)
 
-    async def _put(self, number: int) -> None:
-        """Sends a record until it is in Redis. Its answer may come first: of an attempt that seemed to have failed."""
-        while (sent := self._sent.get(number)) and not await self._add(number, sent):
-            await asyncio.sleep(_FULL_S)
+    async def _put(self, numbers: Sequence[int]) -> None:
+        """Sends records, in this order, until all are in Redis. Answers may come first: of an attempt that seemed to
+        have failed."""
+        while left := [number for number in numbers if number in self._sent]:
+            sizes = itertools.accumulate(self._sent[number].pending.record.ByteSize() for number in left)
+            few = left[: max(1, sum(size <= _BYTES_AT_ONCE for size in sizes))]
+            added = await self._add(few)
+            numbers = left[added:]
+            if added < len(few):
+                await asyncio.sleep(_FULL_S)
 
-    async def _add(self, number: int, sent: _Sent) -> bool:
-        """Sends a record; returns whether it is in Redis."""
-        fields = fields_of(sent.pending, self._server, number)
+    async def _add(self, numbers: Sequence[int]) -> int:
+        """Sends records; returns how many of them, from the first on, are in Redis."""
+        sent = [self._sent[number] for number in numbers]
+        entries = [
+            (one.partition, fields_of(one.pending, self._server, number))
+            for number, one in zip(numbers, sent, strict=True)
+        ]
         try:
-            entry = await self._link.ask(lambda client: scripts.add(client, sent.partition, fields, self._most_bytes))
+            added = await self._link.ask(lambda client: scripts.add(client, entries, self._most_bytes))
         except RedisAway:
             await asyncio.sleep(_AGAIN_S)
-            return False
-        if entry is None:
-            self._full_since = self._full_since or time.monotonic()
-            return False
-        self._full_since = None
-        sent.entry = entry
-        return True
+            return 0
+        for one, entry in zip(sent, added, strict=False):
+            one.entry = entry
+        self._full_since = None if len(added) == len(sent) else self._full_since or time.monotonic()
+        return len(added)
 
     async def _listen(self) -> None:
         while True:
@@ -130,8 +141,7 @@ class Outbox:
                 continue
             if lost:
                 _log.warning("Redis has lost records; they are sent again", extra={"records": len(lost)})
-            for number in sorted(lost):
-                await self._put(number)
+            await self._put(sorted(lost))
 
     async def _lost(self, partition: int, entries: dict[bytes, int]) -> list[int]:
         """The records whose entries were gone at the last look, too: their answers would have come since then."""

@@ -1,6 +1,7 @@
-"""What is done with records in Redis, each at once: add one, find lost ones, finish one, share the partitions."""
+"""What is done with records in Redis, each at once: add some, find lost ones, finish some, share the partitions."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis
@@ -13,19 +14,25 @@ GROUP = "writers"
 _ANSWERS = 100_000  # of a receiver, at most
 _ANSWERS_S = 3600  # after which those of a dead one are forgotten
 
-# Nothing is added beyond the limit, and nothing that is not stored is ever trimmed. The size of a partition that lost
-# its entries is forgotten.
+# Entries are added in order, up to the first for which there is no room. Nothing that is not stored is ever trimmed.
+# The size of a partition that lost its entries is forgotten.
 _ADD = """
-local held, size = 0, tonumber(ARGV[3])
+local held, added, at = 0, {}, 2
 for _, bytes in ipairs(redis.call('HVALS', KEYS[1])) do held = held + bytes end
-if held > 0 and held + size > tonumber(ARGV[2]) then
-    for number = 2, #KEYS do
-        if redis.call('XLEN', KEYS[number]) == 0 then redis.call('HDEL', KEYS[1], number - 2) end
+while ARGV[at] do
+    local partition, size, last = ARGV[at], tonumber(ARGV[at + 1]), at + 2 + ARGV[at + 2]
+    if held > 0 and held + size > tonumber(ARGV[1]) then
+        for number = 2, #KEYS do
+            if redis.call('XLEN', KEYS[number]) == 0 then redis.call('HDEL', KEYS[1], number - 2) end
+        end
+        break
     end
-    return false
+    redis.call('HINCRBY', KEYS[1], partition, size)
+    held = held + size
+    added[#added + 1] = redis.call('XADD', KEYS[partition + 2], '*', 'size', size, unpack(ARGV, at + 3, last))
+    at = last + 1
 end
-redis.call('HINCRBY', KEYS[1], ARGV[1], size)
-return redis.call('XADD', KEYS[ARGV[1] + 2], '*', 'size', size, unpack(ARGV, 4))
+return added
 """
 _LACKING = """
 local lacking = {}
@@ -35,13 +42,17 @@ end
 return lacking
 """
 _FINISH = """
-redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[6], '*', 'number', ARGV[4], 'outcome', ARGV[5])
-redis.call('EXPIRE', KEYS[3], ARGV[7])
-local entry = redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2])[1]
-redis.call('XACK', KEYS[1], ARGV[3], ARGV[2])
-if entry then
-    redis.call('XDEL', KEYS[1], ARGV[2])
-    redis.call('HINCRBY', KEYS[2], ARGV[1], -entry[2][2])
+for at = 4, #ARGV, 5 do
+    local partition, id, answers = ARGV[at], ARGV[at + 1], KEYS[ARGV[at + 2] + 1]
+    local stream = KEYS[partition + 2]
+    redis.call('XADD', answers, 'MAXLEN', '~', ARGV[2], '*', 'number', ARGV[at + 3], 'outcome', ARGV[at + 4])
+    redis.call('EXPIRE', answers, ARGV[3])
+    local entry = redis.call('XRANGE', stream, id, id)[1]
+    redis.call('XACK', stream, ARGV[1], id)
+    if entry then
+        redis.call('XDEL', stream, id)
+        redis.call('HINCRBY', KEYS[1], partition, -entry[2][2])
+    end
 end
 """
 # A writer that has not renewed in time owns nothing. Who has fewer partitions than its share takes free ones.
@@ -73,11 +84,28 @@ end
 _STREAMS = [keys.records(partition) for partition in range(PARTITIONS)]
 
 
-async def add(client: Redis, partition: int, fields: Mapping[str, bytes], most_bytes: int) -> bytes | None:
-    """Adds an entry; returns its id, or None if there is no room for it now."""
-    size = sum(map(len, fields.values()))
-    given = [part for field in fields.items() for part in field]
-    run: Any = client.eval(_ADD, 1 + PARTITIONS, keys.BYTES, *_STREAMS, partition, most_bytes, size, *given)
+@dataclass(frozen=True)
+class Finished:
+    """An entry whose record has an outcome.
+
+    Attributes:
+        receiver: who is told the outcome, and knows the record by `number`.
+    """
+
+    partition: int
+    entry: bytes
+    receiver: str
+    number: int
+    outcome: str
+
+
+async def add(client: Redis, entries: Sequence[tuple[int, Mapping[str, bytes]]], most_bytes: int) -> list[bytes]:
+    """Adds entries, each of a partition, in order; returns the ids of the first ones, for which there is room now."""
+    given: list[bytes | str | int] = []
+    for partition, fields in entries:
+        parts = [part for field in fields.items() for part in field]
+        given += [partition, sum(map(len, fields.values())), len(parts), *parts]
+    run: Any = client.eval(_ADD, 1 + PARTITIONS, keys.BYTES, *_STREAMS, most_bytes, *given)
     return await run  # type: ignore[no-any-return]
 
 
@@ -87,11 +115,15 @@ async def lacking(client: Redis, partition: int, ids: Sequence[bytes]) -> set[by
     return set(await run)
 
 
-async def finish(client: Redis, entry: tuple[int, bytes], receiver: str, number: int, outcome: str) -> None:
-    """Tells a receiver the outcome, and removes the entry: its partition and id."""
-    partition, id_ = entry
-    given = partition, id_, GROUP, number, outcome, _ANSWERS, _ANSWERS_S
-    run: Any = client.eval(_FINISH, 3, keys.records(partition), keys.BYTES, keys.answers(receiver), *given)
+async def finish(client: Redis, finished: Sequence[Finished]) -> None:
+    """Tells receivers the outcomes, and removes the entries."""
+    receivers = list({one.receiver for one in finished})
+    named = [keys.BYTES, *_STREAMS, *map(keys.answers, receivers)]
+    given: list[bytes | str | int] = []
+    for one in finished:
+        place = 1 + PARTITIONS + receivers.index(one.receiver)
+        given += [one.partition, one.entry, place, one.number, one.outcome]
+    run: Any = client.eval(_FINISH, len(named), *named, GROUP, _ANSWERS, _ANSWERS_S, *given)
     await run
 
 

@@ -19,6 +19,7 @@ from tests.integration.server.redis_forms import FORMS, Form, Several
 from tests.integration.server.redis_server import RedisServer
 from tests.integration.server.tables import TABLES
 
+from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.fleet import Fleet
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
@@ -100,10 +101,14 @@ async def apart(
             await server.stop()
 
 
+def _batches(pid: int, run: Run) -> list[Record]:
+    return [run.batch(n, rows(ROWS, ROWS * n, pid), emitted=ROWS * n) for n in range(1, BATCHES + 1)]
+
+
 def _sent(line: Line, runs: list[Run]) -> list["asyncio.Task[Any]"]:
     async def send(pid: int, run: Run) -> Any:
         await line.send(run.start())
-        batches = [run.batch(n, rows(ROWS, ROWS * n, pid), emitted=ROWS * n) for n in range(1, BATCHES + 1)]
+        batches = _batches(pid, run)
         return [await line.send(*batches[first : first + 5]) for first in range(0, BATCHES, 5)]
 
     return [asyncio.create_task(send(pid, run)) for pid, run in enumerate(runs, 1000)]
@@ -142,6 +147,37 @@ async def test_a_runs_records_stay_in_order(apart: Apart) -> None:
     with apart.redis.client as client:
         owners = list(client.hvals("{scope}:owners"))
     assert sorted(map(owners.count, set(owners))) == [8, 8]
+
+
+async def test_what_waits_goes_together(apart: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that wait go to Redis with few questions, as many as fit in each, and so do their outcomes back."""
+    asked = {"add": [0], "finish": [0]}  # how many at once, for each question
+    go_on = {name: asyncio.Event() for name in asked}
+
+    def counted(name: str) -> Callable[..., Any]:
+        question = getattr(scripts, name)
+
+        async def ask(client: Any, *given: Any, **named: Any) -> Any:
+            await go_on[name].wait()
+            asked[name].append(len([*given, *named.values()][0]))
+            return await question(client, *given, **named)
+
+        return ask
+
+    for name in asked:
+        monkeypatch.setattr(scripts, name, counted(name))
+    line, runs = apart.receiver(), [Run() for _ in range(RUNS)]
+    apart.writer()
+    sent = [asyncio.create_task(line.send(run.start(), *_batches(pid, run))) for pid, run in enumerate(runs, 1000)]
+    records = RUNS * (BATCHES + 1)
+    await until(lambda: len(line.backlog._arrivals) == records)
+    go_on["add"].set()
+    await until(lambda: line.query("SELECT count(*) FROM scope.syscall") == [(RUNS * BATCHES * ROWS,)])
+    go_on["finish"].set()
+    await asyncio.gather(*sent)
+    for counts in asked.values():
+        assert sum(counts) == records
+        assert len(counts) < records / 10
 
 
 async def _flushed(apart: Apart) -> None:
@@ -203,19 +239,19 @@ async def test_another_node_takes_over(apart: Apart) -> None:
 async def test_an_answer_may_come_before_the_sending_ends(apart: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
     """Redis has a record, a writer stores it, and then the receiver learns that Redis did not answer: all goes on."""
     add, answers = scripts.add, keys.answers("server 1")
-    failed: list[bytes | None] = []
+    failed: list[list[bytes]] = []
 
     def answered() -> bool:
         with apart.redis.client as client:
             return apart.left() == (0, 0) and client.xlen(answers) == 0
 
-    async def added(*given: Any) -> bytes | None:
-        entry = await add(*given)
+    async def added(*given: Any) -> list[bytes]:
+        entries = await add(*given)
         if not failed:
-            failed.append(entry)
+            failed.append(entries)
             await until(answered)
             raise redis.TimeoutError("no answer")
-        return entry
+        return entries
 
     monkeypatch.setattr(scripts, "add", added)
     line = apart.receiver()
