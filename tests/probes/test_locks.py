@@ -64,6 +64,26 @@ def test_waits_for_one_of_several(
     }
 
 
+def test_waits_by_the_newer_call(
+    record: Record, workload: Callable[[str], str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A wait by futex_wait(2) is told like one by futex(2): with the lock's holder, its waker, and why it ended."""
+    recording = record("locks", [workload("locks")], stacks=False)
+    said, rows = printed(capfd), recording.rows("lock_wait")
+    if not said["newer"]:
+        pytest.skip("the kernel has no futex_wait (since 6.7)")
+    owner = recording.pid
+    assert Counter(
+        (row["ret"], row["has_timeout"], row["kind"], row["owner_tid"], row["waker_pid"])
+        for row in rows
+        if row["address"] == said["held"]
+    ) == {
+        (-errno.EAGAIN, 0, "other", None, None): 7,
+        (-errno.ETIMEDOUT, 1, "lock", owner, None): 5,
+        (0, 0, "lock", owner, recording.pid): 3,
+    }
+
+
 def test_only_long_waits(record: Record, workload: Callable[[str], str], capfd: pytest.CaptureFixture[str]) -> None:
     """With a bound, shorter waits have no rows: of the word, those that time out are left."""
     recording = record("locks", [workload("locks")], min_duration_ns=1_000_000, stacks=False)

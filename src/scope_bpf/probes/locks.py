@@ -63,6 +63,7 @@ GUIDE = Guide(
         "`-o min_duration_ns=1000000` leaves out waits of less than a millisecond.",
     ),
     limits=(
+        "`lock_wait_summary` has neither holder nor waker, which may be others at each wait.",
         "A wait that has not ended at the end of the trace has no row.",
         "Waits of 32-bit programs have no stack.",
         "The owner is known for locks of glibc, musl and PI locks, not for those of Rust, Go or C++'s std::atomic.",

@@ -138,6 +138,51 @@ static void several(void)
 	}
 }
 
+/* include/uapi/linux/futex.h, include/uapi/asm-generic/unistd.h, since 6.7 */
+#define CALL_FUTEX_WAKE 454
+#define CALL_FUTEX_WAIT 455
+#define FUTEX2_SIZE_U32 2
+#define ANY_BIT 0xffffffffUL
+
+static uint32_t held[4] = {2}; /* as in glibc's mutexes: the state, and the holder's tid at the third place */
+
+static long futex_wait(unsigned long value, struct timespec *until)
+{
+	return syscall(CALL_FUTEX_WAIT, held, value, ANY_BIT, FUTEX2_SIZE_U32 | FUTEX_PRIVATE_FLAG, until,
+		       CLOCK_MONOTONIC);
+}
+
+static void *wait_for_held(void *unused)
+{
+	if (futex_wait(2, NULL))
+		abort();
+	return unused;
+}
+
+/* 0: the kernel has no such call. */
+static int newer(void)
+{
+	struct timespec past = {.tv_nsec = 1};
+	pthread_t thread;
+
+	held[2] = getpid();
+	if (futex_wait(3, NULL) == -1 && errno == ENOSYS)
+		return 0;
+	for (int i = 0; i < 6; i++) /* beside the one above */
+		if (futex_wait(3, NULL) != -1 || errno != EAGAIN)
+			abort();
+	for (int i = 0; i < 5; i++)
+		if (futex_wait(2, &past) != -1 || errno != ETIMEDOUT)
+			abort();
+	for (int i = 0; i < 3; i++) {
+		pthread_create(&thread, NULL, wait_for_held, NULL);
+		while (!syscall(CALL_FUTEX_WAKE, held, ANY_BIT, 1, FUTEX2_SIZE_U32 | FUTEX_PRIVATE_FLAG))
+			usleep(100);
+		pthread_join(thread, NULL);
+	}
+	return 1;
+}
+
 int main(void)
 {
 	pthread_mutexattr_t inheriting;
@@ -152,6 +197,7 @@ int main(void)
 	changed();
 	several();
 	printf("inherits %lu\nword %lu\n", (unsigned long)&inherits, (unsigned long)&word);
+	printf("newer %d\nheld %lu\n", newer(), (unsigned long)held);
 	printf("first %lu\nsecond %lu\n", (unsigned long)&first, (unsigned long)&second);
 	return 0;
 }
