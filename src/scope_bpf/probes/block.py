@@ -38,7 +38,7 @@ GUIDE = Guide(
         "The wait for a place in a full queue, and that for a cgroup's own limit (`io.max`), come before the request: "
         "they are in neither time.",
         "Before Linux 6.5, the time begins when a request enters a queue or, without a scheduler, the device; and "
-        "`flushes` may be 0 for what the block layer does in steps.",
+        "`flushes` may be 0 for what the block layer does in steps, and a flush has the block layer's row alone.",
         "A flush has a row for the process that waits for it, with `issued` 0, and one for the request that the block "
         "layer makes of one or several of them, with a kernel thread's name.",
     ),
