@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import re
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -35,6 +36,7 @@ from scope_server.store.retention import Disk, Retention, Sweep
 from scope_server.store.schema.learning import learn
 from scope_server.store.schema.tables import Tables
 
+SCALE = Path(__file__).parents[3] / "docs/scale.md"
 BEGIN = datetime.fromtimestamp((LONG_AGO + FIRST_KTIME_NS) / 1e9, UTC)
 WINDOW = {"since": (BEGIN - timedelta(minutes=1)).isoformat(), "until": (BEGIN + timedelta(days=3)).isoformat()}
 FILTERS = {
@@ -263,6 +265,46 @@ def _sweep(connection: psycopg.Connection[Any], laid: Laid) -> None:
             return
         job.step(connection)
     raise AssertionError("the sweep did not end")
+
+
+@pytest.mark.parametrize("laid", ["hypertables"], indirect=True)
+async def test_continuous_aggregates_of_ones_own(laid: Laid, line: Line) -> None:
+    """The continuous aggregate of docs/scale.md counts rows before and after they are small, and keeps dropped days."""
+    (text,) = re.findall(r"```sql\n(.*?)```", SCALE.read_text(), re.DOTALL)
+    made, asks, _ = text.split(";")
+    run = Run()
+
+    async def send(number: int, day: int) -> None:
+        batch = rows(101, 101 * number, duration_ns=[number] * 101)
+        assert [a.verdict for a in await line.send(run.batch(number, batch, boot_to_utc_ns=ago(day)))] == [STORED]
+
+    def counted(days: int) -> list[tuple[Any, ...]]:
+        line.query(f"CALL refresh_continuous_aggregate('calls_of_hours', now() - interval '{days} days', NULL)")
+        return sorted(line.query(asks), key=str)
+
+    def expected() -> list[tuple[Any, ...]]:
+        found = line.query(
+            "SELECT date_trunc('hour', time), hostname, name, count(*), max(duration_ns) FROM scope.syscall"
+            " GROUP BY 1, 2, 3"
+        )
+        return sorted(found, key=str)
+
+    await send(1, 0)
+    await send(2, 5)
+    line.query(made)
+    before = counted(7)
+    assert before == expected() and len(before) == 4
+    laid.pack()
+    await send(3, 0)
+    assert counted(7) == expected() != before
+    with psycopg.connect(line.conninfo, autocommit=True) as connection:
+        retention = Retention(Disk(0, 1 << 40), 2, lambda: TODAY, laid.tables.layout)
+        while retention.step(connection):
+            pass
+    assert retention.dropped_rows == 101
+    kept, left = counted(2), expected()
+    assert [row for row in kept if row in left] == left
+    assert (sum(row[3] for row in kept), sum(row[3] for row in left)) == (303, 202)
 
 
 async def test_columns_come(laid: Laid, line: Line) -> None:
