@@ -9,7 +9,6 @@
 
 #define FILE_PATH_BUFFERS 2 /* see enum why_buffer */
 
-#include "address.bpf.h"
 #include "calls.bpf.h"
 #include "file.bpf.h"
 #include "stack.bpf.h"
@@ -88,14 +87,6 @@ struct why_stretch {
 	__u32 pad;
 };
 
-/* Whose time it is. */
-struct why_whose {
-	struct scope_process process;
-	__s32 tid;
-	char thread_comm[SCOPE_COMM_SIZE];
-	__u8 pad[4];
-};
-
 static __always_inline __u64 time_of(__u64 word)
 {
 	return word & TIME;
@@ -106,26 +97,24 @@ static __always_inline bool was_on_cpu(__u64 word)
 	return word && (word & PART) == WHY_ON_CPU;
 }
 
-/* Global, because the verifier checks a global function only once. */
-__noinline int add_stretch(const struct why_whose *whose, const struct why_stretch *stretch,
+/*
+ * Global, because the verifier checks a global function only once. `whose` is a key in which only the thread is filled.
+ */
+__noinline int add_stretch(const struct why_summary_key *whose, const struct why_stretch *stretch,
 			   const struct why_wait *wait)
 {
 	struct why_summary_value *value;
-	struct why_summary_key key = {};
+	struct why_summary_key key;
 	__u64 ns;
 
 	if (!whose || !stretch || !wait) /* never NULL, but the verifier does not know */
 		return 0;
-	key.process = whose->process;
-	key.tid = whose->tid;
-	__builtin_memcpy(key.thread_comm, whose->thread_comm, sizeof(key.thread_comm));
+	key = *whose; /* before 6.2, the memory of an argument cannot be a key */
 	key.part = stretch->word & PART;
 	if (key.part == WHY_BLOCKED) {
 		key.nr = wait->nr;
 		key.compat = wait->compat;
 		key.file = wait->file;
-		key.remote = wait->remote;
-		key.remote_port = wait->remote_port;
 		key.stack_id = wait->stack_id;
 	}
 	value = why_summary_slot(&key);
@@ -150,12 +139,12 @@ __noinline int add_stretch(const struct why_whose *whose, const struct why_stret
 
 static __noinline int count_stretch(struct task_struct *task, struct why_stretch *stretch, const struct why_wait *wait)
 {
-	struct why_whose whose = {.tid = task->pid};
+	struct why_summary_key key = {.tid = task->pid};
 
-	fill_process(&whose.process, task);
-	copy_comm(whose.thread_comm, task);
+	fill_process(&key.process, task);
+	copy_comm(key.thread_comm, task);
 	stretch->thread = (__u64)task;
-	return add_stretch(&whose, stretch, wait);
+	return add_stretch(&key, stretch, wait);
 }
 
 /*
