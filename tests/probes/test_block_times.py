@@ -1,11 +1,13 @@
 """The `block` probe's times: those of a disk that is slow on purpose, beside the disk's own counters."""
 
-import os
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.probes.cgroups import ROOT, limited
 from tests.probes.disks import assert_counted, counters, loop_disk, of, of_disk, python
 from tests.probes.recording import ONE_INTERVAL_MS, Record
 
@@ -32,28 +34,11 @@ print(len(waited), sum(waited))
 """
 
 
-@contextmanager
-def throttled(disk: str) -> Iterator[Path]:
-    """A cgroup whose processes get few reads a second from a disk, until the end of the block."""
-    major, minor = (of_disk(disk) / "dev").read_text().strip().split(":")
-    for root, limit, text in (
-        (Path("/sys/fs/cgroup/blkio"), "blkio.throttle.read_iops_device", f"{major}:{minor} {A_SECOND}"),
-        (Path("/sys/fs/cgroup"), "io.max", f"{major}:{minor} riops={A_SECOND}"),
-    ):
-        folder = root / f"scope-test-{os.getpid()}"
-        if not (root / "cgroup.procs").exists():
-            continue
-        with suppress(OSError):  # it has been switched on, or cannot be
-            (root / "cgroup.subtree_control").write_text("+io")
-        folder.mkdir()
-        try:
-            if (folder / limit).exists():
-                (folder / limit).write_text(text)
-                yield folder
-                return
-        finally:
-            folder.rmdir()
-    pytest.skip("no cgroup can limit reads here")
+def few_reads(disk: str) -> dict[Path, dict[str, str]]:
+    """The limits of a cgroup whose processes get few reads a second from a disk."""
+    number = (of_disk(disk) / "dev").read_text().strip()
+    version_1 = {"blkio.throttle.read_iops_device": f"{number} {A_SECOND}"}
+    return {ROOT / "blkio": version_1, ROOT: {"io.max": f"{number} riops={A_SECOND}"}}
 
 
 @pytest.fixture
@@ -66,7 +51,7 @@ def slow(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     with (
         loop_disk(tmp_path / "disk") as lower,
         loop_disk(Path(lower), "--direct-io=on") as upper,
-        throttled(lower) as group,
+        limited("io", few_reads(lower)) as group,
     ):
         queue = of_disk(upper) / "queue"
         (queue / "scheduler").write_text("none")
@@ -75,40 +60,52 @@ def slow(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         yield upper, group
 
 
+@dataclass(frozen=True)
+class Reads:
+    """What was recorded of reads, in ns, and the disk's own counters of them."""
+
+    rows: list[dict[str, Any]]
+    queue: int
+    device: int
+    counted: Counter[str]
+
+
+def recorded(record: Record, disk: str, group: Path, threads: int, each: int) -> Reads:
+    """Records that so many threads read, each so many times."""
+    before = counters(disk)
+    recording = record("block", python(READS, disk, group, str(threads), str(each)))
+    counted = counters(disk) - before
+    rows = of(recording.rows("block"), disk, "read")
+    queue, device = (sum(row[name] for row in rows) for name in ("queue_ns", "device_ns"))
+    return Reads(rows, queue, device, counted)
+
+
 def test_a_request_alone_waits_for_the_device_only(
     record: Record, slow: tuple[str, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Of requests one after the other, the time is in the device, which does 50 a second; together with the time in
     the queue it is what the disk counts, and no more than what the program waits. They are charged to its cgroup."""
     disk, group = slow
-    before = counters(disk)
-    recording = record("block", python(READS, disk, group, "1", "41"))
-    counted = counters(disk) - before
-    rows = of(recording.rows("block"), disk, "read")
-    queue, device = (sum(row[name] for row in rows) for name in ("queue_ns", "device_ns"))
+    found = recorded(record, disk, group, 1, 41)
     reads, waited = map(int, capfd.readouterr().out.split())
-    assert len(rows) == counted["reads"] == reads == 41
-    assert queue < device / 10
-    assert device > (41 - 2 * A_SECOND // 10) / A_SECOND * 1e9, "the limit is kept by tenths of a second"
-    assert queue + device <= waited
-    assert_counted(counted["read_ms"], queue + device)
-    assert {row["charged_cgroup_id"] for row in rows} == {group.stat().st_ino}
+    assert len(found.rows) == found.counted["reads"] == reads == 41
+    assert found.queue < found.device / 10
+    assert found.device > (41 - 2 * A_SECOND // 10) / A_SECOND * 1e9, "the limit is kept by tenths of a second"
+    assert found.queue + found.device <= waited
+    assert_counted(found.counted["read_ms"], found.queue + found.device)
+    assert {row["charged_cgroup_id"] for row in found.rows} == {group.stat().st_ino}
 
 
 def test_a_long_queue(record: Record, slow: tuple[str, Path]) -> None:
     """Of requests by many threads at once, most time is in the queue: the device never has more than it takes. Both
     together are what the disk counts."""
     disk, group = slow
-    before = counters(disk)
-    recording = record("block", python(READS, disk, group, "23", "3"))
-    counted = counters(disk) - before
-    rows = of(recording.rows("block"), disk, "read")
-    queue, device = (sum(row[name] for row in rows) for name in ("queue_ns", "device_ns"))
-    assert len(rows) == counted["reads"] == 23 * 3
-    assert queue > device > 0
-    assert_counted(counted["read_ms"], queue + device)
+    found = recorded(record, disk, group, 23, 3)
+    assert len(found.rows) == found.counted["reads"] == 23 * 3
+    assert found.queue > found.device > 0
+    assert_counted(found.counted["read_ms"], found.queue + found.device)
     changes = sorted(
-        change for row in rows for change in ((row["ktime_ns"] - row["device_ns"], 1), (row["ktime_ns"], -1))
+        change for row in found.rows for change in ((row["ktime_ns"] - row["device_ns"], 1), (row["ktime_ns"], -1))
     )
     within = [sum(change for _, change in changes[: n + 1]) for n in range(len(changes))]
     assert max(within) == DEPTH

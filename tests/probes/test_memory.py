@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.probes.cgroups import ROOT, limited
 from tests.probes.recording import Record
 
 PYTHON = [sys.executable, "-S", "-E", "-c"]
@@ -116,26 +116,11 @@ def test_stacks_that_map_memory(record: Record, tmp_path: Path) -> None:
 @pytest.fixture
 def small_cgroup() -> Iterator[Path]:
     """A cgroup whose processes may use 24 MiB together, and no swap."""
-    for root, limits in (
-        (Path("/sys/fs/cgroup/memory"), ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")),
-        (Path("/sys/fs/cgroup"), ("memory.max", "memory.swap.max")),
-    ):
-        folder = root / f"scope-test-{os.getpid()}"
-        if not (root / "cgroup.procs").exists():
-            continue
-        with suppress(OSError):  # it has been switched on, or cannot be
-            (root / "cgroup.subtree_control").write_text("+memory")
-        folder.mkdir()
-        try:
-            if (folder / limits[0]).exists():
-                (folder / limits[0]).write_text(str(24 << 20))
-                with suppress(OSError):  # no account of swap space
-                    (folder / limits[1]).write_text(str(24 << 20 if "memsw" in limits[1] else 0))
-                yield folder
-                return
-        finally:
-            folder.rmdir()
-    pytest.skip("no cgroup can limit memory here")
+    most = str(24 << 20)
+    version_1 = {"memory.limit_in_bytes": most, "memory.memsw.limit_in_bytes": most}
+    limits = {ROOT / "memory": version_1, ROOT: {"memory.max": most, "memory.swap.max": "0"}}
+    with limited("memory", limits) as folder:
+        yield folder
 
 
 HUNGRY = """

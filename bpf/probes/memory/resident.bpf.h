@@ -57,8 +57,8 @@ int memory_visit(struct bpf_iter__task *ctx)
 }
 
 /*
- * A process's last state. Before 6.16, the memory is gone by now: of a
- * process that ends between two readings there is the last reading, if there was one.
+ * A process's last state. Before 6.16, the memory is gone by now: then there is the last reading, if there was one
+ * before the process ended.
  */
 SEC("tp_btf/sched_process_exit")
 int memory_exit(unsigned long long *ctx)

@@ -118,7 +118,7 @@ static __always_inline void finish(struct sock *sk, struct net_connection *conne
 }
 
 /*
- * How long the answer to a new connection's SYN-ACK took, in us; 0: unknown. In whole ms, the round trip comes from
+ * How long the answer to a new connection's SYN-ACK took; 0: unknown. It is known to the us; in whole ms, it comes from
  * timestamps: then it began with the last of several SYN-ACKs, or the SYN-ACK had a cookie that alters its timestamp.
  */
 static __always_inline __u64 synack_rtt_ns(struct tcp_sock *tcp)

@@ -67,7 +67,11 @@ def register(subcommands: Any) -> None:
         "--seconds", type=_count, default=30, metavar="S", help="duration of each measurement (default: 30)"
     )
     fleet.add_argument(
-        "--redis", default="", metavar="URL", help="an empty Redis: the server only receives, and others write"
+        "--redis",
+        type=_redis,
+        default="",
+        metavar="URL",
+        help="one empty Redis server: the server only receives, and others write",
     )
     fleet.add_argument(
         "--writers", type=_count, default=2, metavar="N", help="with --redis, how many others (default: 2)"
@@ -214,6 +218,21 @@ def _print(console: "Console", found: dict[str, Any]) -> None:
     if writer["postgres_cpu_us"] is not None:
         table.add_row("CPU of PostgreSQL, with vacuum, µs per row", f"{writer['postgres_cpu_us']:.2f}", "", "")
     console.print(table)
+
+
+def _redis(text: str) -> str:
+    from scope_server.redis.address import address
+    from scope_wire.errors import InvalidSetting
+
+    try:
+        found = address(text)
+    except InvalidSetting as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if found.kind != "one":
+        raise argparse.ArgumentTypeError(
+            "must be one server, whose CPU time is measured: redis://, rediss:// or unix://"
+        )
+    return text
 
 
 def _count(text: str) -> int:

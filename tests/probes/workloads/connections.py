@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +205,7 @@ def takes_turns() -> dict[str, Any]:
         while os.read(turns[number][0], 1) == b"s":
             client.sendall(b"x")
 
-    children = [forked(lambda: send(number)) for number in range(COUNT)]  # noqa: B023
+    children = [forked(partial(send, number)) for number in range(COUNT)]
     for _ in range(3):
         for _, turn in turns:
             os.write(turn, b"s")
