@@ -234,6 +234,7 @@ class LockTables(Fault):
             connection.execute("SET lock_timeout = '3s'")  # a commit that waits for a stopped replica keeps its locks
             connection.execute(f"LOCK TABLE {table}".encode())
             self._release.wait()
+            connection.rollback()  # a commit would wait for the replica, which may be stopped
 
     def mend(self) -> None:
         self._release.set()
