@@ -22,9 +22,9 @@ NEWEST = "0.5.0"  # of llama.cpp in the pinned packages
 # Maps a library's code as the loader would, without what it needs.
 MAPS = """
 import mmap, os, signal, sys
-os.kill(os.getpid(), signal.SIGSTOP)
 with open(sys.argv[1], 'rb') as file:
     mapped = mmap.mmap(file.fileno(), 1 << 20, prot=mmap.PROT_READ | mmap.PROT_EXEC, flags=mmap.MAP_PRIVATE)
+os.kill(os.getpid(), signal.SIGSTOP)  # a process that has ended before its files are read is not attached to
 """
 
 pytestmark = pytest.mark.timeout(600)  # the first test downloads packages

@@ -119,10 +119,21 @@ def test_no_answer_is_not_nobody(environment: dict[str, str]) -> None:
 
 def test_it_looks_while_a_command_runs(environment: dict[str, str]) -> None:
     """While a command runs, the GPUs are sampled at each interval."""
-    traced = _trace(environment, "--json", "-o", "interval_ms=200", "--", "sleep", "1")
-    times = {row["ktime_ns"] for row in _rows(traced, "gpu")}
-    assert 4 <= len(times) <= (max(times) - min(times)) / (200 * 10**6) + 3  # first, last, and one that is late
-    assert "rows in" in traced.stderr
+    command = [*SCOPE, "trace", "gpu", "--json", "-o", "interval_ms=200", "--", "cat"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | environment
+    ) as tracing:
+        assert tracing.stdin
+        assert tracing.stdout
+        times: set[int] = set()
+        while len(times) < 4:
+            row = json.loads(tracing.stdout.readline())
+            times |= {row["ktime_ns"]} if row["type"] == "gpu" else set()
+        tracing.stdin.close()  # the command ends
+        rest = map(json.loads, tracing.stdout)
+        times |= {row["ktime_ns"] for row in rest if row["type"] == "gpu"}
+    assert len(times) <= (max(times) - min(times)) / (200 * 10**6) + 3  # first, last, and one that is late
+    assert tracing.returncode == 0
 
 
 @pytest.mark.parametrize(
