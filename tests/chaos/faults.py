@@ -186,7 +186,7 @@ class AgeDatabase(Fault):
 
 
 class KillBackend(Fault):
-    """A client backend gets kill -9: PostgreSQL ends all connections and recovers."""
+    """A client backend gets kill -9: PostgreSQL ends, and is started again."""
 
     def strike(self) -> None:
         with suppress(psycopg.Error):
@@ -195,7 +195,7 @@ class KillBackend(Fault):
                 os.kill(self.chance.choice(pids)[0], signal.SIGKILL)
 
     def mend(self) -> None:
-        pass
+        self.world.start_postgres()
 
 
 class StopBackends(Fault):

@@ -35,6 +35,7 @@ class Proxy:
         self._replies = True
         self._refuses = False
         self._writers: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
@@ -94,9 +95,9 @@ class Proxy:
                     _, probe = await self._reach()
                     probe.transport.abort()
                     self._server = await (
-                        asyncio.start_unix_server(self._serve, self._listens)
+                        asyncio.start_unix_server(self._accept, self._listens)
                         if self._listens
-                        else asyncio.start_server(self._serve, "127.0.0.1", self.port)
+                        else asyncio.start_server(self._accept, "127.0.0.1", self.port)
                     )
             await asyncio.sleep(_LOOK_S)
 
@@ -116,35 +117,42 @@ class Proxy:
 
     async def _end(self) -> None:
         self._deafen()
+        while serving := asyncio.all_tasks() - {asyncio.current_task()}:  # one that was accepted may begin now
+            for one in serving:
+                one.cancel()
+            await asyncio.gather(*serving, return_exceptions=True)
         await self._cut()
-        serving = asyncio.all_tasks() - {asyncio.current_task()}
-        for one in serving:
-            one.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)  # here: a task that is canceled before it begins would leave it open
+        self._serving.add(task := self._loop.create_task(self._serve(reader, writer)))
+        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._refuses:
-            writer.transport.abort()
-            return
+        ends = {writer}
         try:
-            there, back = await self._reach()
+            if not self._refuses:
+                there, back = await self._reach()
+                ends.add(back)
+                self._writers.add(back)
+                await self._forward((reader, back), (there, writer))
         except OSError:
             self._deafen()
-            writer.transport.abort()
-            return
-        self._writers |= {writer, back}
+        finally:
+            for end in ends:
+                end.transport.abort()
+            self._writers -= ends
+
+    async def _forward(self, *ways: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+        """Forwards requests and replies, until either ends."""
         pumps = [
-            asyncio.ensure_future(self._pump(reader, back, replies=False)),
-            asyncio.ensure_future(self._pump(there, writer, replies=True)),
+            asyncio.create_task(self._pump(*way, replies)) for way, replies in zip(ways, (False, True), strict=True)
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for pump in pumps:
                 pump.cancel()
-            for end in (writer, back):
-                end.transport.abort()
-            self._writers -= {writer, back}
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, replies: bool) -> None:
         with suppress(OSError):

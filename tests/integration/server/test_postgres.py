@@ -94,21 +94,15 @@ def _is_busy(postgres: PrivatePostgres, pid: int) -> bool:
         return connection.execute(query, [pid]).fetchone() is not None
 
 
-def test_a_killed_backend_is_no_end(directory: Path) -> None:
-    """After a killed backend, the same postmaster recovers, with all committed rows."""
+def test_a_killed_backend_is_an_end(directory: Path) -> None:
+    """After a killed backend, the postmaster ends; the next start recovers, with all committed rows."""
     with PrivatePostgres(directory) as postgres:
         _fill(postgres)
-        before = postgres.pid
         with psycopg.connect(postgres.conninfo()) as connection:
             os.kill(connection.info.backend_pid, signal.SIGKILL)
-
-        def answers() -> bool:
-            with contextlib.suppress(psycopg.OperationalError):
-                return _kept(postgres) == ROWS
-            return False
-
-        _until(answers)
-        assert postgres.pid == before
+        _until(lambda: postgres.pid is None)
+        postgres.start()
+        assert _kept(postgres) == ROWS
 
 
 def test_nothing_outlives_its_owner(directory: Path) -> None:
@@ -203,6 +197,22 @@ def test_a_full_disk_ends_no_database(small_disk: Path) -> None:
         rest.unlink()
         postgres.upkeep()
         assert ballast.exists()
+
+
+def test_recovery_on_an_almost_full_disk_comes_to_an_end(small_disk: Path) -> None:
+    """Whatever PostgreSQL can still write before there is no space, recovery gets the ballast and does not wait."""
+    postgres = PrivatePostgres(small_disk / "pg", ballast_bytes=48 * MIB)
+    with postgres:
+        _fill(postgres)
+        for left in range(0, 40_960, 4096):
+            postgres.stop(immediate=True)
+            rest = _fill_up(small_disk)
+            os.truncate(rest, rest.stat().st_size - left)
+            end = time.monotonic() + 120
+            postgres.start(lambda end=end: time.monotonic() > end)
+            assert _kept(postgres) == ROWS
+            rest.unlink()
+            postgres.upkeep()
 
 
 def test_without_ballast_a_full_disk_is_told(small_disk: Path) -> None:

@@ -48,6 +48,8 @@ _SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_min_messages": "error",  # ADBC begins a transaction again after each COPY: five warnings a second
+    # After a crash we start it again: PostgreSQL 18 waits for ever if its checkpointer fails in a recovery of its own.
+    "restart_after_crash": "off",
     "jit": "off",  # costs more than it saves for such short queries
 }
 
@@ -206,6 +208,8 @@ class PrivatePostgres:
         settings = _SETTINGS | own | self._settings
         command: list[str | Path] = [binaries / "postgres", "-D", self._data]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        if free_bytes(self.directory) < _WAL_SEGMENT:
+            self._ballast.drop()  # even if it starts, there may be no space for what a connection writes
         while not self._started(command, given_up):
             said = self.log.said()
             if (
