@@ -105,6 +105,9 @@ class CallTime(TypedDict):
     call: str | None
     file_kind: str | None
     path: str | None
+    disk: str | None
+    remote: str | None
+    remote_port: int | None
     count: int
     blocked_ns: int
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from scope_catalogue.options import parse_options
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 WORKLOADS = Path(__file__).parent / "workloads"
 WORK_MS = 1200
+SECTOR = 512
 
 
 @dataclass
@@ -257,6 +258,96 @@ def test_what_has_no_room_is_counted(record: Record, workload: Build, monkeypatc
     assert recording.count("why_summary") == 3
     assert account.lost["map_full"] > 0
     assert account.emitted == 3 + account.lost["map_full"]
+
+
+LATE = """
+import os, socket, struct, sys, threading, time
+family, address = (socket.AF_INET6, "::1") if sys.argv[2] == "6" else (socket.AF_INET, "127.0.0.1")
+server = socket.create_server((address, 0), family=family)
+def answer():
+    connection, _ = server.accept()
+    connection.recv(1)
+    time.sleep(0.4)
+    connection.sendall(b"a")
+    connection.recv(1)
+thread = threading.Thread(target=answer)
+thread.start()
+client = socket.create_connection(server.getsockname()[:2])
+client.sendall(b"q")
+client.recv(1)
+client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 5, 0))
+with open(sys.argv[1], "w") as out:
+    print(server.getsockname()[1], client.getsockname()[1], threading.get_native_id(), thread.native_id, file=out)
+    out.flush()
+    os.fsync(out.fileno())
+client.close()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(("version", "address"), [("4", "127.0.0.1"), ("6", "::1")])
+def test_a_socket_has_its_peer(record: Record, tmp_path: Path, version: str, address: str) -> None:
+    """A client that waits for a late answer waits for the server's address; a socket that listens has no peer."""
+    said = tmp_path / "said"
+    recording = record("why", [*PYTHON, LATE, str(said), version], interval_ms=ONE_INTERVAL_MS)
+    served, used, client, server = map(int, said.read_text().split())
+    of_sockets = [row for row in recording.rows("why_summary") if row["file_kind"] == "socket"]
+    late = [row for row in of_sockets if row["tid"] == client and row["blocked_in"] == "recvfrom"]
+    assert {(row["remote"], row["remote_port"]) for row in late} == {(address, served)}
+    assert sum(row["blocked_ns"] for row in late) >= 0.35e9
+    peers = {(row["blocked_in"], row["remote"], row["remote_port"]) for row in of_sockets if row["tid"] == server}
+    assert peers <= {("accept4", None, None), ("recvfrom", address, used)}
+    assert {row["remote"] for row in recording.rows("why_summary") if row["file_kind"] != "socket"} == {None}
+
+
+WRITE = """
+import os, sys, time
+file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+for _ in range(7):
+    os.write(file, bytes(1 << 20))
+    os.fsync(file)
+near, far = os.pipe()
+if not os.fork():
+    os.read(near, 1)
+    os._exit(0)
+time.sleep(0.2)
+os.write(far, b"a")
+os.wait()
+"""
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A folder on a partition of a disk of its own, and the disk's name."""
+    file, folder = tmp_path / "disk", tmp_path / "mounted"
+    with file.open("wb") as disk:
+        disk.truncate(64 << 20)
+    made = subprocess.run(["losetup", "--find", "--show", "--partscan", file], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"this host has no loop device: {made.stderr}")
+    device = made.stdout.strip()
+    try:
+        subprocess.run(["addpart", device, "1", "2048", f"{(63 << 20) // SECTOR}"], check=True)
+        subprocess.run(["mkfs.ext4", "-q", f"{device}p1"], check=True)
+        folder.mkdir()
+        subprocess.run(["mount", f"{device}p1", folder], check=True)
+        try:
+            yield folder, Path(device).name
+        finally:
+            subprocess.run(["umount", folder], check=True)
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def test_a_file_has_its_disk(record: Record, mounted: tuple[Path, str]) -> None:
+    """The disk whose partition has the file's file system, by the name that `block` gives it; a pipe has none."""
+    folder, disk = mounted
+    recording = record("why", [*PYTHON, WRITE, str(folder / "written")], interval_ms=ONE_INTERVAL_MS)
+    rows = recording.rows("why_summary")
+    written = [row for row in rows if row["path"] == str(folder / "written") and row["blocked_in"] == "fsync"]
+    assert sum(row["count"] for row in written) >= 7
+    assert {row["disk"] for row in written} == {disk}
+    assert {row["disk"] for row in rows if row["file_kind"] == "pipe"} == {None}
 
 
 SLEEPERS = """

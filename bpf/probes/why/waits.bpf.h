@@ -21,6 +21,8 @@ const volatile __u8 files_of_calls[SYSCALLS];
 const volatile __u8 files_of_calls_32[SYSCALLS]; /* of 32-bit calls */
 const volatile bool keep_stacks;
 
+#define S_IFSOCK 0140000 /* include/uapi/linux/stat.h */
+
 /* include/linux/sched.h */
 #define TASK_STOPPED_OR_TRACED 0x0c
 #define PF_IO_WORKER 0x10
@@ -32,8 +34,10 @@ struct why_wait {
 	__u64 stack_id;
 	__s32 nr; /* of the call, or an enum why_blocked */
 	__s32 fd;
-	__u32 compat;
-	__u32 pad;
+	struct scope_address remote;
+	__u16 remote_port;
+	__u8 compat;
+	__u8 pad;
 };
 
 /*
@@ -56,6 +60,23 @@ static __always_inline __u32 file_of_call(__s32 nr, bool compat)
 	return compat ? files_of_calls_32[nr & (SYSCALLS - 1)] : files_of_calls[nr & (SYSCALLS - 1)];
 }
 
+/* The peer of a socket of the internet; none: it listens, or nothing has connected it. */
+static __always_inline void find_peer(struct file *file, struct why_wait *wait)
+{
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+	struct sock *sk = BPF_CORE_READ(socket, sk);
+	__u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	__u32 six[4];
+
+	if (family != AF_INET && family != AF_INET6)
+		return;
+	wait->remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	if (!wait->remote_port)
+		return;
+	BPF_CORE_READ_INTO(&six, sk, __sk_common.skc_v6_daddr.in6_u.u6_addr32);
+	fill_address(&wait->remote, family, BPF_CORE_READ(sk, __sk_common.skc_daddr), six);
+}
+
 static __always_inline void find_file(struct task_struct *task, struct pt_regs *regs, struct why_wait *wait)
 {
 	__u32 kind = file_of_call(wait->nr, wait->compat);
@@ -66,8 +87,11 @@ static __always_inline void find_file(struct task_struct *task, struct pt_regs *
 	wait->fd =
 		kind == WHY_FILE_OF_FD ? (__s32)call_arg(regs, 0, wait->compat) : polled_fd(task, regs, wait->compat);
 	file = file_of_fd(task, wait->fd);
-	if (file)
-		fill_file(&wait->file, file);
+	if (!file)
+		return;
+	fill_file(&wait->file, file);
+	if (wait->file.file_type == S_IFSOCK)
+		find_peer(file, wait);
 }
 
 /* What a thread waits for; `state` is the task's, or 0 if it is runnable again. */

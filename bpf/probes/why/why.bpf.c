@@ -7,8 +7,16 @@
  */
 #include "scope.bpf.h"
 
-#define FILE_PATH_BUFFERS 2 /* see enum why_buffer */
+/* Whose buffers on a CPU: the iterator may be interrupted by the other programs, which run with interrupts off. */
+enum why_buffer {
+	WHY_BUFFER_SWITCH,
+	WHY_BUFFER_ITERATOR,
+};
 
+#define WHY_BUFFERS 2
+#define FILE_PATH_BUFFERS WHY_BUFFERS
+
+#include "address.bpf.h"
 #include "calls.bpf.h"
 #include "file.bpf.h"
 #include "stack.bpf.h"
@@ -37,12 +45,6 @@ struct why_span {
 	__u64 began_ns;
 	__u64 run_ns;	      /* the thread's whole run time at that moment, as the kernel counts it */
 	struct why_wait wait; /* if it is blocked */
-};
-
-/* The iterator may be interrupted by the other programs, which run with interrupts off. */
-enum why_buffer {
-	WHY_BUFFER_SWITCH,
-	WHY_BUFFER_ITERATOR,
 };
 
 struct why_thread {
@@ -87,6 +89,14 @@ struct why_stretch {
 	__u32 pad;
 };
 
+/* Keys of stretches. On the stack, four calls would need more than the 512 bytes that the verifier allows. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WHY_BUFFERS);
+	__type(key, __u32);
+	__type(value, struct why_summary_key);
+} why_keys SEC(".maps");
+
 static __always_inline __u64 time_of(__u64 word)
 {
 	return word & TIME;
@@ -97,36 +107,39 @@ static __always_inline bool was_on_cpu(__u64 word)
 	return word && (word & PART) == WHY_ON_CPU;
 }
 
-/*
- * Global, because the verifier checks a global function only once. `whose` is a key in which only the thread is filled.
- */
-__noinline int add_stretch(const struct why_summary_key *whose, const struct why_stretch *stretch,
-			   const struct why_wait *wait)
+/* Global, because the verifier checks a global function only once. In the key, only the thread is filled. */
+__noinline int add_stretch(const struct why_stretch *stretch, const struct why_wait *wait)
 {
 	struct why_summary_value *value;
-	struct why_summary_key key;
+	struct why_summary_key *key;
+	__u32 buffer;
 	__u64 ns;
 
-	if (!whose || !stretch || !wait) /* never NULL, but the verifier does not know */
+	if (!stretch || !wait) /* never NULL, but the verifier does not know */
 		return 0;
-	key = *whose; /* before 6.2, the memory of an argument cannot be a key */
-	key.part = stretch->word & PART;
-	if (key.part == WHY_BLOCKED) {
-		key.nr = wait->nr;
-		key.compat = wait->compat;
-		key.file = wait->file;
-		key.stack_id = wait->stack_id;
+	buffer = stretch->buffer;
+	key = bpf_map_lookup_elem(&why_keys, &buffer); /* before 6.2, the memory of an argument cannot be a key */
+	if (!key)
+		return 0;
+	key->part = stretch->word & PART;
+	if (key->part == WHY_BLOCKED) {
+		key->nr = wait->nr;
+		key->compat = wait->compat;
+		key->file = wait->file;
+		key->remote = wait->remote;
+		key->remote_port = wait->remote_port;
+		key->stack_id = wait->stack_id;
 	}
-	value = why_summary_slot(&key);
+	value = why_summary_slot(key);
 	if (!value)
 		return 0;
-	if (key.file.inode && !value->total_ns)
+	if (key->file.inode && !value->total_ns)
 		emit_file_path(stretch->thread, wait->fd, &wait->file, stream_blocked_file, stretch->buffer);
 	ns = stretch->until_ns - time_of(stretch->word);
 	__sync_fetch_and_add(&value->total_ns, ns);
-	if (key.part == WHY_ON_CPU)
+	if (key->part == WHY_ON_CPU)
 		__sync_fetch_and_add(&value->on_cpu_ns, ns);
-	else if (key.part == WHY_RUN_QUEUE)
+	else if (key->part == WHY_RUN_QUEUE)
 		__sync_fetch_and_add(&value->run_queue_ns, ns);
 	else
 		__sync_fetch_and_add(&value->blocked_ns, ns);
@@ -139,12 +152,16 @@ __noinline int add_stretch(const struct why_summary_key *whose, const struct why
 
 static __noinline int count_stretch(struct task_struct *task, struct why_stretch *stretch, const struct why_wait *wait)
 {
-	struct why_summary_key key = {.tid = task->pid};
+	struct why_summary_key *key = bpf_map_lookup_elem(&why_keys, &stretch->buffer);
 
-	fill_process(&key.process, task);
-	copy_comm(key.thread_comm, task);
+	if (!key)
+		return 0;
+	__builtin_memset(key, 0, sizeof(*key));
+	key->tid = task->pid;
+	fill_process(&key->process, task);
+	copy_comm(key->thread_comm, task);
 	stretch->thread = (__u64)task;
-	return add_stretch(&key, stretch, wait);
+	return add_stretch(stretch, wait);
 }
 
 /*

@@ -22,9 +22,11 @@ struct why_summary_key {
 	struct scope_file file; /* the file that a blocked call waits for */
 	enum why_part part;
 	__s32 tid;
-	__s32 nr;    /* if blocked: the call's number or an enum why_blocked; else 0 */
+	__s32 nr;		     /* if blocked: the call's number or an enum why_blocked; else 0 */
+	struct scope_address remote; /* the peer of that file, if it is a socket that has one */
+	__u16 remote_port;
 	__u8 compat; /* the number is that of a 32-bit call */
-	__u8 pad[3];
+	__u8 pad[5];
 	char thread_comm[SCOPE_COMM_SIZE];
 };
 

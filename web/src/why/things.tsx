@@ -13,12 +13,16 @@ export function Things({ answer }: { answer: components["schemas"]["Why"] }) {
     const name = `${cell(holder)} ${tid ?? ""}`.trim();
     return t`${address}, held by ${name}`;
   };
+  const waited = ({ path, file_kind: kind, disk, remote, remote_port: port }: components["schemas"]["CallTime"]) => {
+    if (remote !== null) return `${cell(kind)} ${remote.includes(":") ? `[${remote}]` : remote}:${port}`;
+    return `${path ?? kind ?? ""} ${disk === null ? "" : `(${disk})`}`.trim();
+  };
   return (
     <>
       <div className="cards">
         <Parts
           title={t`Blocked in`}
-          rows={answer.calls.map((one) => ({ name: `${cell(one.call)} ${one.path ?? one.file_kind ?? ""}`, count: one.count, ns: one.blocked_ns }))}
+          rows={answer.calls.map((one) => ({ name: `${cell(one.call)} ${waited(one)}`, count: one.count, ns: one.blocked_ns }))}
         />
         <Parts title={t`Syscalls`} rows={answer.syscalls.map((one) => ({ name: cell(one.name), count: one.count, ns: one.total_ns, failed: one.errors }))} />
         <Parts title={t`Locks`} rows={answer.locks.map((one) => ({ name: held(one.address, one.holder, one.holder_tid), count: one.count, ns: one.total_ns }))} />

@@ -8,7 +8,13 @@ _WALL = "sum(total_ns), sum(on_cpu_ns), sum(run_queue_ns), sum(blocked_ns)"
 
 WALL = Asked("why_summary", _WALL)
 THREADS = Asked("why_summary", _WALL, ("tid", "thread_comm"), top=MOST_GROUPS)
-CALLS = Asked("why_summary", "sum(blocked_ns), sum(count)", ("blocked_in", "file_kind", "path"), "blocked_ns > 0")
+CALLS = Asked(
+    "why_summary",
+    "sum(blocked_ns), sum(count)",
+    ("blocked_in", "file_kind", "path", "disk", "remote", "remote_port"),
+    "blocked_ns > 0",
+    top=5000,  # a server has a peer for each client
+)
 FAULTS = Asked("page_fault_summary", "sum(total_ns), sum(count)", ("kind",))
 SYSCALLS = Asked("syscall_summary", "sum(total_ns), sum(count), sum(errors)", ("name",))
 FILES = Asked("file_summary", "sum(read_ns), sum(write_ns), sum(read_bytes), sum(write_bytes)", ("path",))

@@ -28,7 +28,7 @@ def of_thread(tid: int, part: str, ns: int, **more: Any) -> dict[str, Any]:
 
 async def test_from_why_files_and_syscalls(line: Line, start_server: StartServer) -> None:
     """The wall time adds up over threads and intervals; calls have their files; another process is not in it."""
-    read = {"blocked_in": "read", "file_kind": "file", "path": "/data/x"}
+    read = {"blocked_in": "read", "file_kind": "file", "path": "/data/x", "disk": "vda"}
     rows = [
         of_thread(1, "on_cpu", 10 * MS),
         of_thread(1, "run_queue", 61 * MS),
@@ -42,7 +42,7 @@ async def test_from_why_files_and_syscalls(line: Line, start_server: StartServer
         found = await why(server, pid=4711)
     assert found["sentence"] == (
         "Of 200 ms of its threads' time: 61% waiting for a CPU, 29% blocked, 10% on a CPU. "
-        "Of the time blocked: 69% in read of /data/x, 31% in futex."
+        "Of the time blocked: 69% in read of /data/x (vda), 31% in futex."
     )
     assert found["wall"] == {
         "total_ns": 200 * MS,
@@ -55,7 +55,8 @@ async def test_from_why_files_and_syscalls(line: Line, start_server: StartServer
         (2, "t2", 58 * MS),
     ]
     first = found["calls"][0]
-    assert (first["call"], first["path"], first["blocked_ns"], first["count"]) == ("read", "/data/x", 40 * MS, 2)
+    names = ("call", "path", "disk", "remote", "blocked_ns", "count")
+    assert [first[name] for name in names] == ["read", "/data/x", "vda", None, 40 * MS, 2]
     assert found["faults"] == [{"kind": "minor", "count": 7, "total_ns": MS}]
     assert found["syscalls"] == [{"name": "read", "count": 3, "errors": 1, "total_ns": 21 * MS}]
     assert [(each["stream"], each["remedy"]) for each in found["not_recorded"]] == [
@@ -121,6 +122,27 @@ async def test_locks_disks_and_peers(line: Line, start_server: StartServer) -> N
     assert [(each["remote"], each["sent_bytes"], each["rtt_ns"]) for each in found["peers"]] == [
         ("10.0.0.7", 11, 30),
         ("10.0.0.8", 11, None),
+    ]
+
+
+async def test_waits_for_peers(line: Line, start_server: StartServer) -> None:
+    """A peer that was waited for long is named; short waits for many peers, such as a server's clients, are one."""
+    waits = {"blocked_in": "recvfrom", "file_kind": "socket"}
+    clients = [
+        of_thread(1, "blocked", MS, **waits, remote=f"10.0.{number % 7}.9", remote_port=50_000 + number)
+        for number in range(53)
+    ]
+    database = of_thread(1, "blocked", 31 * MS, **waits, remote="::1", remote_port=5432)
+    await store(line, "why_summary", [*clients, database, of_thread(1, "blocked", 16 * MS, **waits), database])
+    async with start_server() as server:
+        found = await why(server, pid=4711)
+    assert found["sentence"].endswith(
+        " Of the time blocked: 53% in recvfrom of socket, 47% in recvfrom of socket [::1]:5432."
+    )
+    names = ("remote", "remote_port", "count", "blocked_ns")
+    assert [[call[name] for name in names] for call in found["calls"]] == [
+        [None, None, 54, 69 * MS],
+        ["::1", 5432, 2, 62 * MS],
     ]
 
 

@@ -31,6 +31,9 @@ class CallTime(Answer):
     call: str | None
     file_kind: str | None
     path: str | None
+    disk: str | None = Field(description="of the file's file system; null: it is not on one block device")
+    remote: str | None = Field(description="the peer of the socket; null: it has none, or these are many small ones")
+    remote_port: int | None
     count: int
     blocked_ns: int
 
@@ -175,7 +178,9 @@ class Why(Recorded):
         description="the stream that tells of the threads; `switch`: exactly for the time of the request"
     )
     threads: list[ThreadTime] = Field(description="those with most time first")
-    calls: list[CallTime] = Field(description="those in which threads were blocked longest")
+    calls: list[CallTime] = Field(
+        description="those in which threads were blocked longest; the wait for a peer is apart if it is worth telling"
+    )
     syscalls: list[SyscallTime]
     files: list[FileTime]
     faults: list[FaultTime]

@@ -1,6 +1,6 @@
 """Why a process took its time: where its wall time went, from what was recorded of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -39,8 +39,10 @@ from scope_server.store.answers.why import (
 from scope_server.store.reading.selection import Selection
 from scope_views.why.process import Call as BlockedCall
 from scope_views.why.process import Lock, Wall, sentence
+from scope_views.why.shares import WORTH_TELLING
 
 _ADDRESSES = 1 << 64
+_SHOWN = 20  # calls
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,8 @@ async def why_process(call: Call, process: Process, since: datetime, until: date
     if not answers[WALL].groups:
         answers[SCHEDULED] = await asked(SCHEDULED)
     wall, threads = _wall(answers)
-    calls = [_call(group) for group in answers[CALLS].groups]
-    told = [BlockedCall(each.call, each.path or each.file_kind, each.blocked_ns) for each in calls]
+    calls = _calls(answers[CALLS].groups)
+    told = [BlockedCall(each.call, _file(each), each.blocked_ns) for each in calls]
     locks = [_lock(group) for group in answers[LOCKS].groups]
     missing = [what for what in (WALL, SYSCALLS, FILES) if not answers[what].groups]
     if not locks and any(each.call == "futex" for each in calls):
@@ -115,7 +117,7 @@ async def why_process(call: Call, process: Process, since: datetime, until: date
         wall=wall,
         threads_by=(WALL if answers[WALL].groups else SCHEDULED).stream if wall else None,
         threads=threads,
-        calls=calls,
+        calls=calls[:_SHOWN],
         syscalls=[SyscallTime(**group) for group in answers[SYSCALLS].groups],
         files=[FileTime(**group) for group in answers[FILES].groups],
         faults=[FaultTime(**group) for group in answers[FAULTS].groups],
@@ -165,8 +167,29 @@ def _scheduled(group: dict[str, Any]) -> ThreadTime:
     )
 
 
-def _call(group: dict[str, Any]) -> CallTime:
-    return CallTime(call=group["blocked_in"], **{name: value for name, value in group.items() if name != "blocked_in"})
+def _calls(groups: Sequence[Mapping[str, Any]]) -> list[CallTime]:
+    """The longest first. Waits for peers that are not worth telling are those of a socket without a peer."""
+    least_ns = WORTH_TELLING * sum(group["blocked_ns"] for group in groups)
+    calls: dict[tuple[Any, ...], CallTime] = {}
+    for group in groups:
+        apart = group["remote"] is not None and group["blocked_ns"] >= least_ns
+        what = {name: group[name] for name in ("file_kind", "path", "disk")}
+        peer = {name: group[name] if apart else None for name in ("remote", "remote_port")}
+        times = {name: group[name] for name in ("count", "blocked_ns")}
+        key = (group["blocked_in"], *what.values(), *peer.values())
+        if before := calls.get(key):
+            times = {name: value + getattr(before, name) for name, value in times.items()}
+        found: dict[str, Any] = {**what, **peer, **times}
+        calls[key] = CallTime(call=group["blocked_in"], **found)
+    return sorted(calls.values(), key=lambda one: -one.blocked_ns)
+
+
+def _file(call: CallTime) -> str | None:
+    """What a call waited for, for people: `/data/x (vda)`, `socket 10.0.0.7:5432`, `socket [::1]:80`, `pipe`."""
+    if call.remote:
+        return f"{call.file_kind} {f'[{call.remote}]' if ':' in call.remote else call.remote}:{call.remote_port}"
+    name = call.path or call.file_kind
+    return f"{name} ({call.disk})" if name and call.disk else name
 
 
 def _lock(group: dict[str, Any]) -> LockTime:

@@ -3,6 +3,7 @@
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.stream import FILE_PATH, HEADER, Derived, Made, Names, Rows, Settled, Stream, Summary
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import NAMES, NUMBERS_32, by_number, place_in_names
-from scope_catalogue.guide import Example, Guide
+from scope_bpf.probes.why.guide import GUIDE
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Flame, Rollup, Shown
 from scope_catalogue.stream import Column
@@ -73,6 +74,14 @@ def _texts(values: Rows, names: Mapping[int, str], absent: Rows) -> pa.Dictionar
     return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32), mask=absent), texts)
 
 
+def _disk(device: int) -> str | None:
+    """The name of the disk that a block device is, or is a partition of; None: it is no block device, or is gone."""
+    folder = Path(f"/sys/dev/block/{device >> 20}:{device & 0xFFFFF}").resolve()
+    if not folder.exists():
+        return None
+    return folder.parent.name if (folder / "partition").exists() else folder.name
+
+
 def _derive(rows: Rows) -> dict[str, pa.Array]:
     reasons = enum_values(PROBE.btf, "why_blocked")
     names = NAMES | {
@@ -80,10 +89,14 @@ def _derive(rows: Rows) -> dict[str, pa.Array]:
         reasons["WHY_IN_STOP"]: "stopped",
         reasons["WHY_IN_KERNEL"]: "kernel",
     }
+    on_disks = np.isin(rows["file_type"], (stat.S_IFREG, stat.S_IFDIR)) & (rows["inode"] != 0)
+    devices = map(int, np.unique(rows["device"][on_disks]))
+    disks = {device: disk for device in devices if (disk := _disk(device))}
     runs = rows["part"] != enum_values(PROBE.btf, "why_part")["WHY_BLOCKED"]
     return {
         "blocked_in": _texts(place_in_names(rows), names, runs),
         "file_kind": _texts(rows["file_type"], _KINDS, rows["inode"] == 0),
+        "disk": _texts(rows["device"], disks, ~on_disks),
     }
 
 
@@ -106,37 +119,6 @@ _BY_THREAD = Table(
     title="wall time by thread",
 )
 
-GUIDE = Guide(
-    examples=(
-        Example(
-            "scope trace why -- ls /",
-            "the wall time of each thread: on a CPU, waiting for a CPU, or blocked, and in which call",
-        ),
-        Example(
-            "scope trace why --comm sh --duration 1",
-            "the same of all processes with this name, for a second",
-        ),
-        Example(
-            "scope trace why -o stacks=true --flamegraph /tmp/blocked.svg -- sleep 0.1",
-            "a flame graph of the time blocked",
-        ),
-    ),
-    notes=(
-        "The parts of a thread add up to its wall time: `on_cpu_ns`, `run_queue_ns` and `blocked_ns`.",
-        "For blocked threads, `blocked_in` is the syscall, `page fault`, `stopped` or `kernel`; `file_kind` and "
-        "`path` say which file, pipe or socket the call waits for.",
-        "Page faults have a stream of their own. Their time is part of the wall time: do not add it.",
-    ),
-    limits=(
-        "A syscall that does not block costs nothing. The programs run at every context switch, wakeup and page "
-        "fault of the machine, also for processes that are not watched.",
-        "While `why` runs, a page fault takes about 0.4 µs longer in a process that is not watched, and 0.7 µs "
-        "longer in a watched process. Both were measured in a virtual machine with faults of new pages, which take "
-        "2.1 µs there without `why`.",
-        "Threads that run 32-bit code have no stack.",
-    ),
-)
-
 _DERIVED = {
     "blocked_in": Derived(
         Column(
@@ -147,6 +129,9 @@ _DERIVED = {
     ),
     "file_kind": Derived(
         Column("kind of that file: file, directory, pipe, socket, device, disk, kernel object"), _TEXT
+    ),
+    "disk": Derived(
+        Column("of a file or directory: the disk of its file system; absent if that is not on one block device"), _TEXT
     ),
 }
 _RESOLVED = {
@@ -199,6 +184,8 @@ PROBE = Probe(
                 ),
                 "device": Column("device number of that file's file system: major << 20 | minor", identity=True),
                 "file_type": Column("S_IFMT bits of that file", hex=True),
+                "remote": Column("address of the peer, if that file is a connected socket of the internet"),
+                "remote_port": Column("port of that peer", identity=True),
                 "count": Column("how often the part ended in the interval"),
                 "total_ns": Column("time in this part during the interval, even if the part has not ended", "ns"),
                 **_SHARES,
@@ -207,7 +194,11 @@ PROBE = Probe(
             summary=Summary(),
             made=Made(derived=_DERIVED, derive=_derive, resolved=_RESOLVED),
             hidden=("compat", "stack_id"),
-            null_unless={"nr": "blocked_ns", **dict.fromkeys(("inode", "device", "file_type"), "inode")},
+            null_unless={
+                "nr": "blocked_ns",
+                **dict.fromkeys(("inode", "device", "file_type"), "inode"),
+                "remote_port": "remote_port",
+            },
             names=Names(
                 "blocked_file",
                 ("device", "inode"),
@@ -228,7 +219,7 @@ PROBE = Probe(
                         title="calls in which programs are blocked",
                     ),
                     Table(
-                        ("thread_comm", "tid", "blocked_in", "file_kind", "path"),
+                        ("thread_comm", "tid", "blocked_in", "file_kind", "path", "disk", "remote", "remote_port"),
                         (Sum("count"), Sum("blocked_ns"), Quantiles("duration")),
                         where="blocked_ns > 0",
                         title="calls in which threads are blocked, by file",
