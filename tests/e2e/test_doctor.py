@@ -49,6 +49,24 @@ def test_features_are_told_to_a_user_who_may_not_read_them() -> None:
     assert "capabilities: False, missing CAP_BPF and CAP_PERFMON; run as root" in told
 
 
+def test_a_user_without_privileges_is_told_what_each_probe_lacks() -> None:
+    """`scope doctor` of a user without privileges ends with status 1, and says of each probe what lacks and helps."""
+    all_files = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")  # Python may be in /root
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *all_files]
+    lacks = "this process lacks CAP_BPF and CAP_PERFMON; run as root, or grant these capabilities"
+    loaded = [name for name, probe in probes().items() if not probe.sampler]
+    told = subprocess.run([*user, *SCOPE, "doctor"], capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (1, "")
+    lines = told.stdout.splitlines()
+    assert "✗ capabilities: missing CAP_BPF and CAP_PERFMON; run as root" in lines
+    assert [line for line in lines if line.endswith(lacks)] == [f"✗ {name}: {lacks}" for name in loaded]
+    found = subprocess.run([*user, *SCOPE, "doctor", "--json"], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (1, "")
+    reasons = {finding["probe"]: finding["reason"] for finding in json.loads(found.stdout)["probes"]}
+    assert list(reasons) == list(probes())
+    assert {name for name, reason in reasons.items() if reason == lacks} == set(loaded)
+
+
 def test_probes_needs_neither_privileges_nor_the_extension() -> None:
     """`scope probes` lists all probes without capabilities and without the extension module."""
     script = (
