@@ -1,6 +1,9 @@
 """Functions that a user declares, from the command line or the API to the database."""
 
+import re
 import subprocess
+import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,23 @@ def test_words_declare_functions(program: Path) -> None:
     assert (traced.returncode, traced.stderr.splitlines()[-1][:7]) == (0, "2 rows ")
     counts = {line.split()[1]: line.split()[2] for line in traced.stdout.splitlines() if line.startswith("adds")}
     assert counts == {"add": "103", "main": "1"}
+
+
+def test_a_flame_graph_shows_the_callers(program: Path, tmp_path: Path) -> None:
+    """With stacks, `--flamegraph` and `--folded` have each function on its callers, as often as it was called."""
+    drawn, folded = tmp_path / "calls.svg", tmp_path / "calls.txt"
+    outputs = ["-o", "stacks=true", "--flamegraph", str(drawn), "--folded", str(folded)]
+    command = [*SCOPE, "trace", "span", *WORDS, *outputs, "--", str(program)]
+    traced = subprocess.run(command, input="\n\n", capture_output=True, text=True)
+    assert traced.returncode == 0, traced.stderr
+    stacks = [line.rpartition(" ") for line in folded.read_text().splitlines()]
+    assert all(stack.startswith("adds;") and stack.endswith(";main;add") for stack, _, _ in stacks)
+    assert sum(int(calls) for _, _, calls in stacks) == 103
+    widths = Counter[str]()  # callers before main may differ: it may not be known yet how to unwind the program
+    for title in ET.parse(drawn).iter("{http://www.w3.org/2000/svg}title"):
+        name, calls = re.findall(r"\A(.*)\ninclusive: (\d+)", title.text or "")[0]
+        widths[name] += int(calls)
+    assert [widths[name] for name in ("all", "adds", "main", "add")] == [103] * 4
 
 
 def test_a_task_stores_calls_with_their_arguments(up: Up, program: Path) -> None:
