@@ -183,9 +183,7 @@ class KernelNames:
             "kernel": column([name.kernel for name in names]),
             "module": column([name.module or None for name in names]),
             "name_source": column([name.source for name in names]),
-            "category": column(
-                [None if name.source in (OFFSET, HANDLE) else category_of(name.kernel) for name in names]
-            ),
+            "category": column([name.category for name in names]),
         }
 
     def _name(self, key: bytes) -> Name:

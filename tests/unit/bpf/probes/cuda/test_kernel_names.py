@@ -15,6 +15,7 @@ from scope_bpf.code.history import History, Mapped
 from scope_bpf.code.modules import Module
 from scope_bpf.code.proc import TICK_NS, stat_of
 from scope_bpf.probes.cuda import PROBE, kernel_names
+from scope_bpf.probes.cuda.categories import category_of
 from scope_bpf.probes.cuda.kernel_names import KernelNames
 from scope_bpf.probes.cuda.registrations import Handles, Kernels
 
@@ -74,13 +75,16 @@ def names(read: Read, history: History, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield found, module
 
 
-def resolved(names: KernelNames, **row: int) -> tuple[str, str | None, str]:
+def columns(names: KernelNames, **row: int) -> dict[str, str | None]:
     rows = np.zeros(1, ROW)
     for name, value in row.items():
         rows[name] = value
-    columns = names.columns(rows)
-    kernel, module, source = (columns[name].to_pylist()[0] for name in ("kernel", "module", "name_source"))
-    return kernel, module, source
+    return {name: column.to_pylist()[0] for name, column in names.columns(rows).items()}
+
+
+def resolved(names: KernelNames, **row: int) -> tuple[str | None, ...]:
+    found = columns(names, **row)
+    return found["kernel"], found["module"], found["name_source"]
 
 
 def test_a_host_function(names: tuple[KernelNames, Module], read: Read) -> None:
@@ -125,6 +129,17 @@ def test_a_name_that_the_driver_was_told(names: tuple[KernelNames, Module]) -> N
     found, _ = names
     assert resolved(found, pid=6, start_ns=5, name=7) == ("added(int*)", None, "driver")
     assert resolved(found, pid=6, start_ns=4, name=7, handle=0x5)[2] == "handle"
+
+
+def test_only_a_name_has_a_category(names: tuple[KernelNames, Module]) -> None:
+    """A kernel that is shown as an offset or a handle has none, also if its text looks like one: the file `copy`."""
+    found, module = names
+    module.path = "/bin/copy"
+    assert category_of("copy+0x10") == "copy"
+    unknown = (columns(found, inode=INODE, offset=0x10), columns(found, pid=6, start_ns=4, handle=0x5))
+    assert [(row["kernel"], row["category"]) for row in unknown] == [("copy+0x10", None), ("handle:0x5", None)]
+    named = columns(found, pid=6, start_ns=5, name=7)
+    assert (named["kernel"], named["category"]) == ("added(int*)", "elementwise")
 
 
 def test_a_file_that_is_dropped(names: tuple[KernelNames, Module], read: Read) -> None:
