@@ -1,4 +1,4 @@
-"""How long control is away: whether the API answers is asked again and again, while faults strike and are mended."""
+"""How long control is away: tasks are started and stopped again and again, while faults strike and are mended."""
 
 import os
 import threading
@@ -16,10 +16,18 @@ _REST_S = 0.5
 
 
 class Control:
-    """Asks in a thread of its own while inside, and until it has an answer after that."""
+    """Starts and stops tasks in a thread of its own while inside, and until it succeeds after that.
 
-    def __init__(self, client: Client) -> None:
+    A task whose start was not answered may be left running.
+
+    Args:
+        client: asks any server.
+        pid: the target of the tasks.
+    """
+
+    def __init__(self, client: Client, pid: int) -> None:
         self._client = client
+        self._wish = {"probe": "process", "target": {"pid": pid}}
         self._answered = [time.monotonic()]
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._ask, name="control")
@@ -49,10 +57,11 @@ class Control:
 
     def _answers(self) -> bool:
         try:
-            self._client.get("tasks")
+            begun = self._client.post("tasks", body=self._wish)
+            ended = self._client.post("tasks", begun["task_id"], "stop")
         except CommandError:
             return False
-        return True
+        return bool((begun["state"], ended["state"]) == ("running", "stopped"))
 
     def away_s(self, moments: Sequence[float]) -> float:
         """The longest time without an answer, in seconds, since the last of these moments, when something changed."""

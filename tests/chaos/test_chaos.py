@@ -30,6 +30,7 @@ SCHEDULES = int(os.environ.get("SCHEDULES", "25"))
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(1, SCHEDULES + 1)
 HERE = Path(__file__).parent
 MOST_MB = 400.0
+START_S = 15.0  # a start takes seconds while the loads leave no CPU idle
 DEPLOYED_EVERY = 3
 
 
@@ -104,8 +105,9 @@ def _play(world: World, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     for load in world.loads:
         load.go()
     if isinstance(world, Deployed):
-        with Control(world.asker()) as control:
+        with Control(world.asker(START_S), filtered.pid) as control:
             changes = play(world, planned)
+        world.eventually(lambda: _only(world, tasks), "the tasks whose start was not answered stop")
         kinds = ", ".join(type(one.fault).__name__ for one in planned)
         with capsys.disabled():
             print(f"\nseed {seed}: {kinds}: control answered within {control.away_s(changes):.1f} s")
@@ -134,6 +136,12 @@ def _play(world: World, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     for part in world.parts:
         assert account.resident_mb(part.pid) < MOST_MB, part.name
         part.terminate()
+
+
+def _only(world: World, tasks: list[str]) -> bool:
+    """Stops all other tasks; whether there were none."""
+    others = {one["task_id"] for one in world.client.get("tasks", state="active")["tasks"]} - set(tasks)
+    return all(_stopped(world, task) for task in others)
 
 
 def _stopped(world: World, task: str) -> bool:
