@@ -131,13 +131,13 @@ class Reconciler:
 
         Records are accepted only after this, so runs that they start are not included.
         """
-        known = [run for session in group for run in session.open_runs]
-        found: dict[int, list[int]] = defaultdict(list)
-        for row in await self._database.fetch("forgotten_runs", {"machines": machines, "open_runs": known}):
-            found[row["machine"]].append(row["id"])
-        for session in group:
-            if session.machine.key in found:
-                self._forgotten[session] = found[session.machine.key]
+        found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for row in await self._database.fetch("unfinished_runs", {"machines": machines}):
+            found[row["machine"]].append(row)
+        for session in group:  # with what was reported while the database was asked
+            unfinished = found[session.machine.key]
+            if runs := [row["id"] for row in unfinished if str(row["run_id"]) not in session.open_runs]:
+                self._forgotten[session] = runs
             session.takes_records = True
         self._sessions.tell()
 

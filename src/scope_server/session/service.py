@@ -200,9 +200,10 @@ class SessionService(SessionServicer):
         session.tasks |= {one.task["task_id"]: one.task["origin"] for one in told}
         if len(session.tasks) > _MOST_TASKS:
             raise InvalidMessage(f"report.tasks: more than {_MOST_TASKS} tasks")
+        if not session.takes_records:  # a slow database keeps the first report waiting, and other runs begin meanwhile
+            session.open_runs.update(_open_runs(report, told))
         first = not session.reported
         if first:
-            session.open_runs = frozenset(_open_runs(report, told))
             session.acknowledged = tuple(acknowledged(one) for one in report.acknowledged)
             session.stopped = frozenset(one.task["task_id"] for one in told if one.stopped)
         taken = session.leaving if 0 < session.leaving <= report.wanted_number else 0

@@ -30,7 +30,7 @@ class Session:
         misses_addresses: whether the agent looks for its servers at other addresses than it would be told now.
         spool: size of the agent's spool at the last report.
         reported: whether the first report has arrived.
-        open_runs: open runs in the first report.
+        open_runs: all open runs that were reported until it takes records.
         acknowledged: from the first report.
         tasks: the origin of each reported task, by id.
         stopped: ids of the reported tasks that had ended on request.
@@ -48,7 +48,7 @@ class Session:
         self.clock_ahead_ns, self.takes_where, self.roots = caller.clock_ahead_ns, caller.takes_where, caller.roots
         self.misses_addresses = False
         self.spool: session_pb2.Spool | None = None
-        self.open_runs: frozenset[str] = frozenset()
+        self.open_runs: set[str] = set()
         self.acknowledged: tuple[Acknowledged, ...] = ()
         self.tasks: dict[str, str] = {}
         self.stopped: frozenset[str] = frozenset()

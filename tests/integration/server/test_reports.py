@@ -233,3 +233,22 @@ async def test_a_run_is_not_forgotten_while_its_records_wait(
             assert await books(server, run_id) == (1000, 300, 7, 693, False)
             waiting = False
             await until(lambda: books(server, run_id), lambda found: bool(found[4]))
+
+
+async def test_a_run_that_begins_while_the_database_is_slow_is_known(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is told after the first report, and before the server has looked for forgotten ones, goes on."""
+    agent, begun = StandInAgent(), list[str]()
+    async with start_server() as server:
+
+        async def slow(*_: object) -> None:
+            begun.append(agent.begin_own())
+            statement = "SELECT 1 FROM store.runs r JOIN store.tasks t ON t.id = r.task WHERE t.task_id = %s"
+            await until(lambda: asyncio.to_thread(server.query, statement, begun[0]), bool)
+
+        monkeypatch.setattr("scope_server.session.restored.Restored.compare", slow)
+        async with agent.attending(server):
+            await asyncio.sleep(1)
+            (run,) = (await server.task(begun[0]))["runs"]
+            assert (run["state"], run["end"]) == ("running", None)

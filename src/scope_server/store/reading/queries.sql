@@ -208,10 +208,10 @@ WHERE a.emitted < excluded.emitted AND a.last_sequence IS NULL;
 
 -- ---- runs that no agent knows any more
 
--- name: forgotten_runs
-SELECT t.machine, r.id
+-- name: unfinished_runs
+SELECT t.machine, r.id, r.run_id
 FROM store.runs r JOIN store.tasks t ON t.id = r.task
-WHERE t.machine = ANY(%(machines)s::integer[]) AND NOT r.run_id = ANY(%(open_runs)s::uuid[])
+WHERE t.machine = ANY(%(machines)s::integer[])
   AND (r.ended IS NULL OR EXISTS (
            SELECT FROM store.accounts a
            WHERE a.run = r.id
