@@ -79,6 +79,23 @@ static __always_inline void scope_own(struct scope_owner *owner, struct task_str
 	owner->state = SCOPE_OWNER_KNOWN;
 }
 
+/* Makes another owner's process the owner, unless another CPU is just changing it. */
+static __always_inline void scope_own_as(struct scope_owner *owner, const struct scope_owner *other)
+{
+	__u32 state = owner->state;
+
+	if (state == SCOPE_OWNER_CHANGING ||
+	    __sync_val_compare_and_swap(&owner->state, state, SCOPE_OWNER_CHANGING) != state)
+		return;
+	owner->whose = other->whose;
+	owner->cgroup = other->cgroup;
+	owner->exe_inode = other->exe_inode;
+	owner->included = other->included;
+	owner->generation = other->generation;
+	barrier();
+	owner->state = SCOPE_OWNER_KNOWN;
+}
+
 /* Is the owner this task's process, as the filter knows it now? */
 static __always_inline bool scope_is_owner(const struct scope_owner *owner, struct task_struct *task)
 {

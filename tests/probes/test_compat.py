@@ -166,3 +166,13 @@ def test_connects_of_a_32_bit_program_that_send_nothing(record: Record, program:
         (*failed, 1009, -errno.ENETUNREACH, "connect_failed"): 6 + 4,
         (*failed, 1013, -errno.ENETUNREACH, "connect_failed"): 3 + 2,
     }
+
+
+def test_a_32_bit_program_has_what_it_accepted(record: Record, program: str, tmp_path: Path) -> None:
+    """By accept4 and socketcall: connections that a child closes, and that nobody has used."""
+    recording = record("net", [program, str(tmp_path), "accepts"])
+    rows = recording.rows("connection")
+    assert Counter((row["direction"], row["pid"]) for row in rows) == {
+        ("incoming", recording.pid): 7 + 3,
+        ("outgoing", recording.pid): 7 + 3,
+    }

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from tests import cached
 from tests.delayed_link import DelayedLink, Delays, linked_namespaces
 from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
 
@@ -23,6 +24,7 @@ from scope_bpf.probes import probe_named
 from scope_catalogue.options import parse_options
 
 CONNECTIONS = Path(__file__).parent / "workloads" / "connections.py"
+KEPT = CONNECTIONS.with_name("kept.c")
 MANY = int(os.environ.get("SCOPE_TEST_CONNECTIONS", "10_007"))  # on loopback; by hand, 100,000
 FAR = int(os.environ.get("SCOPE_TEST_FAR_CONNECTIONS", "47"))  # between two namespaces
 IN_A_NAMESPACE = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
@@ -205,6 +207,22 @@ def test_a_forking_server(record: Record, tmp_path: Path) -> None:
     rows = connections(recording, "incoming", told["port"])
     assert len({row["pid"] for row in rows} - {told["server"]}) == len(rows) == 11
     assert {(row["comm"], row["users"], row["sent_bytes"]) for row in rows} == {("net-worker", 1, 1009)}
+
+
+@pytest.mark.parametrize("flags", [0, 0o2000000], ids=["accept", "accept4"])
+def test_an_unused_connection_is_the_acceptors(
+    record: Record, tmp_path: Path, capfd: pytest.CaptureFixture[str], flags: int
+) -> None:
+    """A connection that nobody used belongs to who accepted it, even if the kernel closes it in another process, such
+    as one that reads the list of open files just then."""
+    program = cached.compiled(tmp_path / "kept", "gcc", ["-O1"], KEPT)
+    recording = record("net", [program, "101", str(flags)])
+    acceptor, keeper, port = map(int, capfd.readouterr().out.split())
+    for direction in ("outgoing", "incoming"):
+        rows = connections(recording, direction, port)
+        assert Counter((row["pid"], row["comm"], row["users"]) for row in rows) == {(acceptor, "kept", 1): 101}
+        assert all(row["is_first"] and row["is_last"] for row in rows)
+    assert keeper not in {row["pid"] for row in recording.rows("connection_user")}
 
 
 def test_a_shared_connection_lists_its_processes(record: Record, tmp_path: Path) -> None:

@@ -6,13 +6,12 @@
 #ifndef SCOPE_NET_ATTEMPT_BPF_H
 #define SCOPE_NET_ATTEMPT_BPF_H
 
+#include "accepted.bpf.h"
 #include "calls_to_connect.bpf.h"
 #include "registered_file.bpf.h"
 
 #define IOSQE_FIXED_FILE 1 /* include/uapi/linux/io_uring.h */
 #define AF_UNSPEC 0
-#define S_IFMT 0170000
-#define S_IFSOCK 0140000
 #define SIX_BYTES 24 /* of a struct sockaddr_in6 that the kernel demands: SIN6_LEN_RFC2133 in net/ipv6/ */
 
 enum net_attempt_state {
@@ -87,17 +86,15 @@ static __always_inline bool is_unsent(struct sock *sk)
 /* The TCP socket of a file, if connect() begins a connection. It does not if one is under way or has failed. */
 static __always_inline struct sock *socket_to_connect(struct file *file)
 {
+	struct sock *sk = tcp_of_file(file);
 	struct socket *socket;
-	struct sock *sk;
 
-	if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+	if (!sk)
 		return NULL;
 	socket = BPF_CORE_READ(file, private_data);
-	sk = BPF_CORE_READ(socket, sk);
-	if (!sk || BPF_CORE_READ(socket, state) != SS_UNCONNECTED ||
-	    BPF_CORE_READ(sk, __sk_common.skc_state) != TCP_CLOSE)
-		return NULL;
-	return is_tcp_of(BPF_CORE_READ(sk, sk_protocol), BPF_CORE_READ(sk, __sk_common.skc_family)) ? sk : NULL;
+	return BPF_CORE_READ(socket, state) == SS_UNCONNECTED && BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_CLOSE
+		       ? sk
+		       : NULL;
 }
 
 /* False: the memory cannot be read, so the row lacks its peer. */
@@ -233,33 +230,42 @@ int BPF_PROG(net_connect_enter, struct pt_regs *regs, long nr)
 	return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(net_connect_exit, struct pt_regs *regs, long ret)
+static __always_inline void end_attempt(struct task_struct *task, long ret)
 {
+	struct net_attempt *attempt = bpf_task_storage_get(&attempts, task, 0, 0);
 	enum net_attempt_state state;
-	struct net_attempt *attempt;
-	struct task_struct *task;
 	struct sock *sk;
 
-	if (!may_connect_somehow(syscall_number(regs)))
-		return 0;
-	task = bpf_get_current_task_btf();
-	if (!may_connect(syscall_number(regs), is_compat(task)))
-		return 0;
-	attempt = bpf_task_storage_get(&attempts, task, 0, 0);
 	if (!attempt)
-		return 0;
+		return;
 	state = attempt->state;
 	attempt->state = ATTEMPT_NONE;
 	if (ret >= 0 || state == ATTEMPT_NONE || state == ATTEMPT_SENDS)
-		return 0;
+		return;
 	if (state == ATTEMPT_BEGUN) {
 		sk = socket_to_connect(file_of_fd(task, attempt->fd));
 		read_socket(attempt, sk == attempt->sk ? sk : NULL);
 		if (!read_remote(attempt, &attempt->ends))
-			return 0;
+			return;
 	}
 	tell_attempt(attempt, ret);
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(net_call_exit, struct pt_regs *regs, long ret)
+{
+	long nr = syscall_number(regs);
+	struct task_struct *task;
+	bool compat;
+
+	if (!may_connect_somehow(nr) && !may_accept_somehow(nr))
+		return 0;
+	task = bpf_get_current_task_btf();
+	compat = is_compat(task);
+	if (may_connect(nr, compat))
+		end_attempt(task, ret);
+	if (ret >= 0 && accepts(regs, nr, compat))
+		note_accepted(task, ret);
 	return 0;
 }
 
@@ -323,19 +329,15 @@ SEC("tp_btf/io_uring_complete")
 int BPF_PROG(net_connect_complete, void *ring, struct io_kiocb *request)
 {
 	struct net_attempt *attempt;
-	struct socket *socket;
-	struct file *file;
 	struct sock *sk;
 	__s32 ret;
 	__u64 key;
 
 	if (!request || BPF_CORE_READ(request, opcode) != IORING_OP_CONNECT)
 		return 0;
-	file = BPF_CORE_READ(request, file);
-	if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+	sk = tcp_of_file(BPF_CORE_READ(request, file));
+	if (!sk)
 		return 0;
-	socket = BPF_CORE_READ(file, private_data);
-	sk = BPF_CORE_READ(socket, sk);
 	key = (__u64)sk;
 	attempt = bpf_map_lookup_elem(&ring_attempts, &key);
 	if (!attempt || attempt->request != (__u64)request)

@@ -105,16 +105,37 @@ static __always_inline void own(struct sock *sk, struct net_connection *connecti
 	scope_own(&connection->owner, task);
 }
 
+/* Who has an unused connection: the process that accepted it, or else the task's. */
+static __always_inline void own_unused(struct sock *sk, struct net_connection *connection, struct task_struct *task)
+{
+	const struct scope_owner *acceptor = acceptor_of(sk, connection);
+
+	if (!acceptor) {
+		add_user(sk, task, connection);
+		scope_own(&connection->owner, task);
+		return;
+	}
+	if (is_new_user(connection, acceptor->whose.pid))
+		__sync_fetch_and_add(&connection->users, 1);
+	scope_own_as(&connection->owner, acceptor);
+}
+
 static __always_inline void own_if_unknown(struct sock *sk, struct net_connection *connection)
 {
 	if (connection->owner.state == SCOPE_OWNER_UNKNOWN)
-		own(sk, connection);
+		own_unused(sk, connection, bpf_get_current_task_btf());
+}
+
+/* Takes the connection's last row: an interrupt may end what a visit tells of. */
+static __always_inline bool takes_last_row(struct net_connection *connection)
+{
+	return !__sync_val_compare_and_swap(&connection->over, 0, 1);
 }
 
 static __always_inline void finish(struct sock *sk, struct net_connection *connection, __u64 now_ns)
 {
-	connection->over = 1;
-	report(sk, connection, TCP_CLOSE, true, now_ns);
+	if (takes_last_row(connection))
+		report(sk, connection, TCP_CLOSE, true, now_ns);
 }
 
 /*
@@ -314,9 +335,8 @@ static __always_inline bool is_open(__u8 state)
 
 static __always_inline bool is_due(const struct net_connection *connection, __u64 now_ns)
 {
-	__u64 age_ns = now_ns - connection->told_ns;
-
-	return scope_settles_all || age_ns >= (scope_summarize ? SAME_VISIT_NS : report_ns);
+	/* An interrupt may have told of it since `now_ns` was read. */
+	return scope_settles_all || now_ns >= connection->told_ns + (scope_summarize ? SAME_VISIT_NS : report_ns);
 }
 
 /*
@@ -338,14 +358,10 @@ int net_settle(struct bpf_iter__task_file *ctx)
 		connection = begin_late(sk);
 	if (!connection || connection->over)
 		return 0;
-	if (connection->owner.state == SCOPE_OWNER_UNKNOWN) {
-		add_user(sk, task, connection);
-		scope_own(&connection->owner, task);
-	}
+	if (connection->owner.state == SCOPE_OWNER_UNKNOWN)
+		own_unused(sk, connection, task);
 	now_ns = bpf_ktime_get_boot_ns();
-	if (is_due(connection, now_ns)) {
-		connection->over = scope_settles_all;
+	if (is_due(connection, now_ns) && (!scope_settles_all || takes_last_row(connection)))
 		report(sk, connection, sk->__sk_common.skc_state, false, now_ns);
-	}
 	return 0;
 }

@@ -3,9 +3,11 @@
 #ifndef SCOPE_NET_SOCKET_BPF_H
 #define SCOPE_NET_SOCKET_BPF_H
 
-#define NET_USERS 8   /* processes that are told apart for certain */
-#define NET_MORE 4    /* words of a bit for each remainder of their pids by 256 */
-#define NET_STATES 16 /* room for the kernel's TCP_MAX_STATES */
+#define NET_USERS 8    /* processes that are told apart for certain */
+#define NET_MORE 4     /* words of a bit for each remainder of their pids by 256 */
+#define NET_STATES 16  /* room for the kernel's TCP_MAX_STATES */
+#define S_IFMT 0170000 /* include/uapi/linux/stat.h */
+#define S_IFSOCK 0140000
 
 /* Why a segment was sent again. */
 enum net_cause {
@@ -51,7 +53,8 @@ struct net_connection {
 	__u8 existed;
 	__u8 window_is_closed; /* the peer's */
 	__u8 rows;	       /* 1: there was one */
-	__u8 over;	       /* the last row was emitted */
+	__u8 pad;
+	__u32 over; /* the last row was emitted */
 };
 
 SCOPE_SOCKETS(struct net_connection);
@@ -64,6 +67,19 @@ static __always_inline bool is_tcp_of(__u16 protocol, __u16 family)
 static __always_inline bool is_tcp(struct sock *sk)
 {
 	return is_tcp_of(sk->sk_protocol, sk->__sk_common.skc_family);
+}
+
+/* The TCP socket of a file; NULL: it is none. */
+static __always_inline struct sock *tcp_of_file(struct file *file)
+{
+	struct socket *socket;
+	struct sock *sk;
+
+	if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return NULL;
+	socket = BPF_CORE_READ(file, private_data);
+	sk = BPF_CORE_READ(socket, sk);
+	return sk && is_tcp_of(BPF_CORE_READ(sk, sk_protocol), BPF_CORE_READ(sk, __sk_common.skc_family)) ? sk : NULL;
 }
 
 static __always_inline struct net_connection *connection_of(struct sock *sk)

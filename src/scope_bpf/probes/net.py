@@ -53,9 +53,10 @@ GUIDE = Guide(
         "A connection has a row at its end, one every `report_ms` while it lives, and one at the end of the trace. A "
         "row has the bytes, segments and retransmissions since the connection's row before: add them up. `is_last` "
         "marks the connection's end.",
-        "pid and comm are those of the process that sent or received last; without any, of the one that connected or "
-        "closed. What an interrupt handles belongs to it, too. A row without a known process has no pid and comm, and "
-        "counts as incomplete. `users` counts the processes that used the connection; "
+        "pid and comm are those of the process that sent or received last; without any, of the one that connected, "
+        "accepted or closed, in this order: the kernel may close what a process closes a moment later, in a process "
+        "that looks at its open files. What an interrupt handles belongs to the process, too. A row without a known "
+        "process has no pid and comm, and counts as incomplete. `users` counts the processes that used the connection; "
         "`connection_user` names them.",
         "A connect that fails before a packet is sent has a row, too, also by io_uring or MSG_FASTOPEN: for lack of a "
         "route or of a free port, or since something forbids it. Its `remote` is what the program asked for, its "
@@ -71,9 +72,11 @@ GUIDE = Guide(
         "While the probe runs, every call of every process takes longer, connect or not, as with all probes of calls.",
         "A connection that a worker of io_uring made has the worker's name as `comm` until another thread sends or "
         "receives: `iou-wrk-` and the pid.",
-        "Before Linux 6.3, a process that accepts a connection is unknown until it receives or closes.",
-        "The cause of a retransmission is not seen if the packet could not be sent, before Linux 6.15, or if it was "
-        "due while a thread ran in which the kernel runs no BPF programs: some clouds have such threads of their own.",
+        "Before Linux 6.3, a process that only sends is not seen: the connection is the acceptor's.",
+        "Of a connection that io_uring accepts, the process is unknown until it sends, receives or closes.",
+        "Some clouds have threads of their own in which the kernel runs no BPF programs. A connection that ends in an "
+        "interrupt of such a thread has no row, and the cause of a retransmission that is due there is not seen.",
+        "The cause of a retransmission is not seen either if the packet could not be sent, before Linux 6.15.",
         "Sockets in TIME_WAIT have no process any more: a connection ends when it gets there. One that the process has "
         "closed gets there from fin_wait1, without any time in fin_wait2.",
         "From the ninth process that uses a connection on, those whose pids are equal modulo 256 count as one in "
@@ -100,7 +103,7 @@ _PROGRAMS = (
     "net_packet",
     "net_reset_received",
     "net_reset_sent",
-    "net_connect_exit",
+    "net_call_exit",
     "net_connect_enter",
 )
 _USES = {

@@ -60,7 +60,8 @@ class RedisServer(Program):
     @property
     def client(self) -> "redis.Redis":
         """A client of the test's own."""
-        return redis.Redis(unix_socket_path=str(self.socket), password=self._password, decode_responses=True)
+        path = str(self.socket)
+        return redis.Redis(unix_socket_path=path, password=self._password, decode_responses=True, socket_timeout=5)
 
     def start(self, older: bool = False) -> None:
         """Starts it, without data, or with those of the last `save`; waits until it answers."""

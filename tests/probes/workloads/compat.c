@@ -1,6 +1,6 @@
 // Known counts of 32-bit calls about files, memory and waits, without a C library: gcc -m32 -nostdlib -static; see
-// test_compat.py. Usage: compat DIRECTORY; calls enter the kernel by int 0x80 and by the vDSO (sysenter or syscall) in
-// turn.
+// test_compat.py. Usage: compat DIRECTORY, or compat DIRECTORY accepts; calls enter the kernel by int 0x80 and by the
+// vDSO (sysenter or syscall) in turn.
 #include <asm/unistd_32.h>
 #include <linux/auxvec.h>
 #include <linux/fcntl.h>
@@ -184,6 +184,7 @@ static void waits(void)
 #define AF_INET 2
 #define SOCK_STREAM 1
 #define SOCKETCALL_CONNECT 3 // SYS_CONNECT in include/uapi/linux/net.h
+#define SOCKETCALL_ACCEPT 5
 #define MSG_FASTOPEN 0x20000000
 
 static int socket(void)
@@ -212,6 +213,36 @@ static void connects(void)
 		call5(__NR_sendmmsg, socket(), (int)message, 1, MSG_FASTOPEN, 0);
 }
 
+// Accepts connections that it never uses; a child closes them.
+static void accepts(void)
+{
+	struct sockaddr_in here = {AF_INET, 0, {__builtin_bswap32(0x7f000001)}};
+	int listener = socket(), size = sizeof(here), words[3] = {listener}, ends[2], client, accepted, child;
+
+	call3(__NR_bind, listener, (int)&here, size);
+	call3(__NR_listen, listener, 8, 0);
+	call3(__NR_getsockname, listener, (int)&here, (int)&size);
+	for (int n = 0; n < 10; n++) {
+		client = socket();
+		call3(__NR_connect, client, (int)&here, size);
+		accepted = n < 7 ? call5(__NR_accept4, listener, 0, 0, 0, 0)
+				 : call3(__NR_socketcall, SOCKETCALL_ACCEPT, (int)words, 0);
+		call3(__NR_pipe, (int)ends, 0, 0);
+		child = call3(__NR_fork, 0, 0, 0);
+		if (!child) {
+			call3(__NR_close, ends[1], 0, 0);
+			call3(__NR_read, ends[0], (int)bytes, 1); // until the other end is closed
+			call3(__NR_exit_group, 0, 0, 0);
+		}
+		call3(__NR_close, client, 0, 0);
+		call3(__NR_close, accepted, 0, 0);
+		call3(__NR_close, ends[1], 0, 0);
+		call3(__NR_waitpid, child, 0, 0);
+		call3(__NR_close, ends[0], 0, 0);
+	}
+	call3(__NR_exit_group, 0, 0, 0);
+}
+
 void begin(unsigned long *stack)
 {
 	unsigned long *arguments = stack + 1, *auxiliary = arguments + stack[0] + 1;
@@ -222,6 +253,8 @@ void begin(unsigned long *stack)
 		if (auxiliary[0] == AT_SYSINFO)
 			vdso = auxiliary[1];
 	call3(__NR_chdir, arguments[1], 0, 0);
+	if (stack[0] > 2)
+		accepts();
 	opens();
 	reads_and_writes();
 	operations();
