@@ -22,17 +22,26 @@ def nccl(cache: Path) -> Path:
     return site / "nvidia" / "nccl"
 
 
-def build(folder: Path, linked: str, source: str = "nccl_ranks.c") -> Path:
-    """Compiles a program with the stand-in, which is `shared`: a library in a Python environment, or `static`."""
-    program = folder / "ranks"
-    sources: list[str | Path] = [WORKLOADS / source, WORKLOADS / "nccl_stand_in.c"]
-    gcc: list[str | Path] = ["gcc", "-O1", "-fno-inline", "-fno-optimize-sibling-calls"]
-    if linked == "static":
-        subprocess.run([*gcc, "-o", program, *sources], check=True)
-        return program
+def stand_in(folder: Path) -> Path:
+    """Compiles the stand-in: a library in a Python environment."""
     library = folder / "site-packages/nvidia/nccl/lib/libnccl.so.2"
     library.parent.mkdir(parents=True)
-    soname = "-Wl,-soname,libnccl.so.2"
-    subprocess.run([*gcc, "-fPIC", "-shared", soname, "-o", library, sources.pop()], check=True)
-    subprocess.run([*gcc, "-o", program, *sources, library, f"-Wl,-rpath={library.parent}"], check=True)
-    return program
+    _compile(library, "nccl_stand_in.c", "-fPIC", "-shared", "-Wl,-soname,libnccl.so.2")
+    return library
+
+
+def build(folder: Path, linked: str, source: str = "nccl_ranks.c") -> Path:
+    """Compiles a program with the stand-in: linked with the library, if it is `shared`, or `static`; or with `none`."""
+    program = folder / "ranks"
+    if linked == "static":
+        return _compile(program, source, str(WORKLOADS / "nccl_stand_in.c"))
+    if linked == "none":
+        return _compile(program, source)
+    library = stand_in(folder)
+    return _compile(program, source, str(library), f"-Wl,-rpath={library.parent}")
+
+
+def _compile(made: Path, source: str, *more: str) -> Path:
+    flags = ("-O1", "-fno-inline", "-fno-optimize-sibling-calls")
+    subprocess.run(["gcc", *flags, "-o", made, WORKLOADS / source, *more], check=True)
+    return made

@@ -1,6 +1,7 @@
 """The `nccl` probe: ranks that call a stand-in for NCCL, compared with its own account; and NCCL itself, which fails
 without a GPU."""
 
+import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -9,11 +10,16 @@ from typing import Any
 
 import pytest
 from tests.llm.runs import CACHE, recorded_run
-from tests.probes.nccl_programs import WORKLOADS, build, nccl
+from tests.probes.nccl_programs import WORKLOADS, build, nccl, stand_in
 from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
 
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.target import Target
 from scope_bpf.code.elf import ElfFile
+from scope_bpf.probes import probe_named
 from scope_bpf.probes.nccl.functions import FUNCTIONS, RESULTS
+from scope_catalogue.options import parse_options
 
 RANKS, LATE = 3, 1
 DTYPES = {0: "int8", 4: "int64", 7: "float32", 8: "float64", 9: "bfloat16", 11: "float8e5m2", 99: "99"}
@@ -85,6 +91,82 @@ def test_ranks_of_a_communicator(record: Record, tmp_path: Path) -> None:
         "ncclCommInitRankScalable": (2, RANKS, False),
         "ncclCommInitAll": (None, None, True),
     }
+
+
+def _told(account: Path) -> dict[int, tuple[int, int]]:
+    """The stand-in's account of what was sent: its bytes, with the communicator's rank and number of ranks."""
+    words = map(str.split, account.read_text().splitlines())
+    return {int(size): (int(rank), int(ranks)) for _, rank, ranks, size, *_ in words}
+
+
+def test_communicators_of_others(record: Record, tmp_path: Path) -> None:
+    """Of a communicator that is made of another one, the handle is known; rank and ranks are absent, also if it is
+    where one was whose rank is known, or gets its handle at the end of a group. Of one that is made in a group from
+    an id, or while the last one at its address ends, they are known."""
+    account = tmp_path / "told"
+    recording = record("nccl", [str(build(tmp_path, "shared", "nccl_children.c")), str(account)])
+    assert recording.status == 0
+    rows = recording.rows("nccl_call")
+    assert all(not account.lost for account in recording.accounts.values())
+    sent = {row["bytes"]: row for row in rows if row["function"] == "ncclSend"}
+    told, children = _told(account), {211, 223, 227, 229}
+    assert {size: (row["rank"], row["nranks"]) for size, row in sent.items()} == {
+        size: (None, None) if size in children else known for size, known in told.items()
+    }
+    assert set(told) == children | {101, 103, 107}
+    handles = {size: row["handle"] for size, row in sent.items()}
+    ends = [row for row in rows if row["function"] in ("ncclCommAbort", "ncclCommDestroy")]
+    assert [(row["handle"], row["rank"]) for row in ends] == [
+        *((handles[size], rank) for size, rank in ((211, 0), (223, 1), (227, 3), (229, 4), (229, None), (103, 5))),
+        (handles[101], 2),
+    ]
+    assert handles[229] == handles[103] == handles[107]
+    made = [(row["function"], row["handle"]) for row in rows if row["function"][8:] in ("Split", "Shrink", "Grow")]
+    assert made == [
+        ("ncclCommSplit", handles[211]),
+        ("ncclCommSplit", None),
+        ("ncclCommShrink", handles[223]),
+        ("ncclCommGrow", handles[227]),
+        ("ncclCommSplit", None),
+    ]
+    (finalized,) = (row["rank"] for row in rows if row["function"] == "ncclCommFinalize")
+    (revoked,) = (row["rank"] for row in rows if row["function"] == "ncclCommRevoke")
+    assert (finalized, revoked) == (2, 6)
+
+
+def test_a_library_that_is_opened_and_used_soon(tmp_path: Path) -> None:
+    """From the first recorded call on, every call is there; if earlier ones are missing, a note says how long it took
+    to attach. A communicator that was made before has no rank; one that is made after has."""
+    library, gate, account = stand_in(tmp_path), tmp_path / "gate", tmp_path / "told"
+    program = HeldCommand([str(build(tmp_path, "none", "nccl_dlopen.c")), str(library), str(gate), str(account)])
+    probe, recording = probe_named("nccl"), Recording()
+    try:
+        with Tracer(probe, parse_options(probe.options, {}), Target(pid=program.pid), command=program.path) as tracer:
+            tracer.start()
+            program.release()
+            while program.poll() is None:
+                for raw in tracer.poll(20):
+                    recording.add(raw)
+                    gate.touch()
+            for raw in tracer.finish():
+                recording.add(raw)
+            notes = tracer.notes()
+            assert all(not account.lost for account in tracer.accounts().values())
+    finally:
+        program.close()
+    rows, told = recording.rows("nccl_call"), _told(account)
+    sent = [(row["bytes"], row["rank"], row["nranks"]) for row in rows if row["function"] == "ncclSend"]
+    missing, again = sent[0][0] - 1, max(told) - 17
+    first = (2, 5) if rows[0]["function"] == "ncclCommInitRank" else (None, None)
+    assert sent == [(size, *(first if size <= again else told[size])) for size in range(missing + 1, again + 18)]
+    assert told[again + 1] == (3, 5)
+    if missing or first == (None, None):
+        (late_ms,) = (
+            int(found[1].replace(",", ""))
+            for note in notes
+            if (found := re.match(rf"{library} was attached ([\d,]+) ms", note))
+        )
+        assert late_ms >= missing  # each call came a millisecond or more after the one before
 
 
 def test_who_is_late(record: Record, tmp_path: Path) -> None:

@@ -150,6 +150,8 @@ int nccl_enter(struct pt_regs *ctx)
 	frame->call.entered_ns = bpf_ktime_get_boot_ns();
 	if (!makes_communicators(place->kind) && place->comm >= 0)
 		recall(task, frame, place->kind, argument(frame, place->comm));
+	if (place->kind == NCCL_END) /* before another thread may make a communicator at the same address */
+		forget(task, frame->args[0]);
 	return 0;
 }
 
@@ -176,8 +178,6 @@ int nccl_return(struct pt_regs *ctx)
 		thread->groups--;
 	else if (place->kind == NCCL_GET_ID)
 		thread->made = result ? 0 : read_id(thread, frame->args[0]);
-	else if (place->kind == NCCL_END)
-		forget(task, frame->args[0]);
 	if (waits(place->kind))
 		emit_wait(task, frame, place->kind == NCCL_WAIT, duration_ns, result);
 	if (waits(place->kind) || !makes_rows(place->kind))

@@ -1,7 +1,8 @@
 /*
  * A stand-in for libnccl on hosts without a GPU. Functions of the same names and arguments succeed and print an account
  * of each call; a collective waits until all ranks have called it. Ranks may be processes: they meet in a file of
- * shared memory whose name is in the unique id.
+ * shared memory whose name is in the unique id. A communicator of another one takes the memory of the one that ended
+ * last, if one did; one that is made in a group has no handle before the group's end, as in NCCL.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -23,6 +24,12 @@ struct ncclComm {
 	long called;
 	struct meeting *meeting;
 };
+
+static struct ncclComm *ended;
+static int groups;
+static ncclComm_t *grouped_to, grouped; /* the one that is made in a group */
+
+void (*on_end)(void);
 
 static const int sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}; /* by ncclDataType_t */
 
@@ -58,8 +65,9 @@ int ncclGetUniqueId(ncclUniqueId *id)
 static int make(ncclComm_t *made, int ranks, const ncclUniqueId *id, int rank, int waits)
 {
 	int file = shm_open(id->internal, O_RDWR | O_CREAT, 0600);
-	struct ncclComm *comm = malloc(sizeof(*comm));
+	struct ncclComm *comm = ended ? ended : malloc(sizeof(*comm));
 
+	ended = NULL;
 	if (rank >= ranks || file < 0 || ftruncate(file, sizeof(struct meeting)))
 		return 4;
 	comm->rank = rank;
@@ -97,19 +105,77 @@ int ncclCommInitAll(ncclComm_t *comms, int devices, const int *list)
 	return shm_unlink(id.internal);
 }
 
+static int end(ncclComm_t comm)
+{
+	munmap(comm->meeting, sizeof(*comm->meeting));
+	ended = comm;
+	if (on_end)
+		on_end();
+	return 0;
+}
+
 int ncclCommDestroy(ncclComm_t comm)
 {
-	free(comm);
+	return end(comm);
+}
+
+int ncclCommAbort(ncclComm_t comm)
+{
+	return end(comm);
+}
+
+int ncclCommFinalize(ncclComm_t comm)
+{
 	return 0;
+}
+
+int ncclCommRevoke(ncclComm_t comm, int flags)
+{
+	return 0;
+}
+
+/* Makes a communicator of another one, in which this rank is the last. */
+static int derive(ncclComm_t *made, int ranks)
+{
+	ncclUniqueId id;
+	int result;
+
+	*made = NULL;
+	ncclGetUniqueId(&id);
+	result = make(groups ? &grouped : made, ranks, &id, ranks - 1, 0);
+	grouped_to = groups ? made : NULL;
+	shm_unlink(id.internal);
+	return result;
+}
+
+int ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made, void *config)
+{
+	*made = NULL;
+	return color < 0 ? 0 : derive(made, comm->ranks - 1);
+}
+
+int ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *made, void *config, int flags)
+{
+	return derive(made, comm->ranks - count);
+}
+
+int ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank, ncclComm_t *made, void *config)
+{
+	return derive(made, ranks);
 }
 
 int ncclGroupStart(void)
 {
+	groups++;
 	return 0;
 }
 
 int ncclGroupEnd(void)
 {
+	if (--groups == 0 && grouped_to) {
+		*grouped_to = grouped;
+		grouped_to = NULL;
+	}
 	return 0;
 }
 

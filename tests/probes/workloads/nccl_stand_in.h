@@ -14,7 +14,13 @@ int ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank);
 int ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, void *config);
 int ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int ids, ncclUniqueId *id, void *config);
 int ncclCommInitAll(ncclComm_t *comms, int devices, const int *list);
+int ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made, void *config);
+int ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *made, void *config, int flags);
+int ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank, ncclComm_t *made, void *config);
+int ncclCommFinalize(ncclComm_t comm);
+int ncclCommRevoke(ncclComm_t comm, int flags);
 int ncclCommDestroy(ncclComm_t comm);
+int ncclCommAbort(ncclComm_t comm);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
 int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, ncclComm_t comm, void *stream);
@@ -34,4 +40,5 @@ int cuStreamSynchronize(void *stream);
 int cudaDeviceSynchronize(void); /* likewise */
 int cuCtxSynchronize(void);
 
+extern void (*on_end)(void); /* of the stand-in: what ncclCommDestroy calls when the memory may be used again */
 long entered_collectives(ncclComm_t comm); /* of the stand-in: calls of collectives so far, by all ranks */

@@ -39,7 +39,11 @@ GUIDE = Guide(
         "recorded. A wait is for all work in the stream, also that of other libraries. Waits for events, and for other "
         "streams that wait for NCCL's, as in PyTorch, are not in `nccl_wait`.",
         "Of communicators that were made before the task began, and by `ncclCommSplit`, `ncclCommShrink` and "
-        "`ncclCommGrow`, only the handle is known.",
+        "`ncclCommGrow`, only the handle is known: rank and number of ranks are not arguments of these calls. In a "
+        "group, and if they do not block, NCCL gives the handle later: the rows of `ncclCommSplit` and "
+        "`ncclCommShrink` have none then.",
+        "If `NCCL_COMM_ID` is set, NCCL gives all communicators the same unique id: they have the same `communicator`, "
+        "and `late_ns` is right in the first one only.",
         "A process that loads the library while a task runs: SCOPE attaches within milliseconds and misses the calls "
         "before.",
         "The first calls of 16,384 collectives are kept. A rank that is further behind another has no `late_ns`; the "
