@@ -4,7 +4,7 @@
 set -eu
 
 build="python3-venv python3-dev gcc make clang llvm libbpf-dev libelf-dev zlib1g-dev"
-test="$build systemtap-sdt-dev clang-format bpftool bpftrace strace linux-perf tmux procps git curl postgresql-client qemu-system-x86 busybox-static kmod cpio systemd iproute2 prometheus nginx-light libnginx-mod-stream redis-server pgbouncer chromium-headless-shell fonts-noto-cjk g++ libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 musl-tools influxdb fio"
+test="$build systemtap-sdt-dev clang-format bpftool bpftrace strace linux-perf tmux procps git curl postgresql-client qemu-system-x86 busybox-static kmod cpio systemd iproute2 prometheus nginx-light libnginx-mod-stream redis-server pgbouncer chromium-headless-shell fonts-noto-cjk g++ libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 musl-tools influxdb fio crun"
 
 case "${1:-}" in
 build) wanted=$build ;;

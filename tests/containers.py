@@ -1,4 +1,4 @@
-"""Containers for tests: Debian's runc, with BusyBox as the only program in them."""
+"""Containers for tests: of Debian's runc or crun, with BusyBox as the only program in them."""
 
 import json
 import shutil
@@ -28,16 +28,30 @@ def runc() -> Path:
     return unpacked / "usr/sbin/runc"
 
 
+def _command(runtime: str) -> list[str]:
+    """The command of a runtime. crun wants cgroup v2 alone, so it sees that, wherever else v1 is mounted, too."""
+    if runtime == "runc":
+        return [str(runc())]
+    alone = 'mount -t cgroup2 none /sys/fs/cgroup && exec "$0" "$@"'
+    return ["unshare", "--mount", "sh", "-c", alone, runtime]
+
+
 class Container:
     """A container that runs a script of the shell.
+
+    Args:
+        runtime: runc or crun.
 
     Attributes:
         id_: its id.
         bundle: the folder of its file system, `rootfs`, and its description.
     """
 
-    def __init__(self, bundle: Path, id_: str, script: str, cgroup: str = "", **annotations: str) -> None:
+    def __init__(
+        self, bundle: Path, id_: str, script: str, cgroup: str = "", runtime: str = "runc", **annotations: str
+    ) -> None:
         self.id_, self.bundle = id_, bundle
+        self._runtime = _command(runtime)
         (bundle / "rootfs/bin").mkdir(parents=True)
         busybox = shutil.which("busybox")
         assert busybox
@@ -48,6 +62,7 @@ class Container:
         described["process"] |= {"terminal": False, "args": ["/bin/busybox", "sh", "-c", script]}
         described["root"]["readonly"] = False
         described["linux"] |= {"cgroupsPath": cgroup} if cgroup else {}
+        described["linux"].pop("resources", None)  # for devices, crun raises a limit, which not every root may
         described["linux"]["namespaces"] = [*described["linux"]["namespaces"], {"type": "cgroup"}]
         described["annotations"] = annotations
         path.write_text(json.dumps(described))
@@ -55,7 +70,7 @@ class Container:
     def command(self, word: str) -> list[str]:
         """The command that does this with the container."""
         with_bundle = ["--bundle", str(self.bundle)] if word in ("run", "create") else []
-        return [str(runc()), word, *with_bundle, self.id_]
+        return [*self._runtime, word, *with_bundle, self.id_]
 
     def __enter__(self) -> "Container":
         """Creates it; its script waits for `start`."""
@@ -80,7 +95,7 @@ class Container:
 
     def delete(self) -> None:
         """Ends and removes it."""
-        subprocess.run([str(runc()), "delete", "--force", self.id_], check=True)
+        subprocess.run([*self._runtime, "delete", "--force", self.id_], check=True)
 
     def _call(self, *words: str, cwd: Path | None = None) -> str:
-        return subprocess.run([runc(), *words], cwd=cwd, check=True, capture_output=True, text=True).stdout
+        return subprocess.run([*self._runtime, *words], cwd=cwd, check=True, capture_output=True, text=True).stdout

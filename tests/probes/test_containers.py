@@ -1,4 +1,4 @@
-"""Containers of processes in rows: real ones, made by runc, also after their end."""
+"""Containers of processes in rows: real ones, made by runc and crun, also after their end."""
 
 import json
 import os
@@ -43,6 +43,11 @@ def name() -> str:
     return f"scope-test-{os.getpid()}"
 
 
+@pytest.fixture(params=["runc", "crun"])
+def runtime(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 def traced(*words: str) -> list[dict[str, Any]]:
     """The exec rows of a trace."""
     command = [str(SCOPE), "trace", "process", *words]
@@ -51,11 +56,13 @@ def traced(*words: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["type"] == "exec"]
 
 
-def test_rows_have_the_container_of_their_process(tmp_path: Path, name: str) -> None:
-    """Each exec in a container has its name, those of runc outside do not; filters find the same by what is known."""
+def test_rows_have_the_container_of_their_process(tmp_path: Path, name: str, runtime: str) -> None:
+    """Each exec in a container has its name, those of the runtime outside do not; filters find the same by what is
+    known."""
     filters = ((), ("--where", f"image = '{IMAGE}' and container = web and pod ~ 'web-*' and namespace = shop"))
     for number, where in enumerate(filters):
-        container = Container(tmp_path / str(number), f"{name}-{number}", f"{SCRIPT}; echo > /done", **OF_CRI)
+        bundle, script = tmp_path / str(number), f"{SCRIPT}; echo > /done"
+        container = Container(bundle, f"{name}-{number}", script, runtime=runtime, **OF_CRI)
         create, start = (shlex.join(container.command(word)) for word in ("create", "start"))
         done = container.bundle / "rootfs/done"
         script = f"{create} < /dev/null > /dev/null && {start} && until [ -e {done} ]; do sleep 0.05; done"
@@ -63,16 +70,16 @@ def test_rows_have_the_container_of_their_process(tmp_path: Path, name: str) -> 
             rows = traced("--json", *where, "--", "sh", "-c", script)
         finally:
             container.delete()
-        # runc's own last exec may be in the container's cgroup already.
+        # The runtime's own last exec may be in the container's cgroup already.
         found = Counter(row["container"] for row in rows if row["comm"] == "busybox")
         assert found == {"web": CALLS + 1}
         assert {row["container"] for row in rows if row["comm"] in ("sh", "sleep")} == (set() if where else {None})
 
 
-def test_a_container_as_target(tmp_path: Path, name: str) -> None:
+def test_a_container_as_target(tmp_path: Path, name: str, runtime: str) -> None:
     """A target by a container's name is that container alone: each exec in it is recorded, no other."""
     probe = probe_named("process")
-    with Container(tmp_path, name, SCRIPT, **OF_CRI) as container:
+    with Container(tmp_path, name, SCRIPT, runtime=runtime, **OF_CRI) as container:
         ended = os.pidfd_open(container.pid)
         with Tracer(probe, parse_options(probe.options, {}), Target(container="web")) as tracer:
             tracer.start()
@@ -84,14 +91,14 @@ def test_a_container_as_target(tmp_path: Path, name: str) -> None:
     assert Counter(row["comm"] for row in rows) == {"busybox": CALLS + 1}
 
 
-def test_a_container_that_has_ended_before_its_rows_are_read(tmp_path: Path, record: Record) -> None:
+def test_a_container_that_has_ended_before_its_rows_are_read(tmp_path: Path, record: Record, runtime: str) -> None:
     """A container of 50 ms, whose processes and cgroups are gone when its rows are read, keeps its name."""
     engine, bundle = tmp_path / "engine", tmp_path / "bundle"
     folder = engine / "var/lib/docker/containers" / ID
     folder.mkdir(parents=True)
     (folder / "config.v2.json").write_text(json.dumps({"Name": "/short", "Config": {"Image": IMAGE}}))
     bundle.mkdir()
-    container = Container(bundle, ID, "/bin/busybox sleep 0.05", cgroup=f"/docker/{ID}")
+    container = Container(bundle, ID, "/bin/busybox sleep 0.05", cgroup=f"/docker/{ID}", runtime=runtime)
     memberships = Memberships(Containers(engine))
     with memberships.watch:
         recording = record("process", container.command("run"), poll=False)
@@ -103,9 +110,9 @@ def test_a_container_that_has_ended_before_its_rows_are_read(tmp_path: Path, rec
     assert inside == [("short", IMAGE)] * 2
 
 
-def test_the_first_row_of_a_container_has_its_name(tmp_path: Path) -> None:
-    """A row of runc in a container, of before the engine knows it, was read just before: the program's first row has
-    the container's name all the same, though the watch has not asked again."""
+def test_the_first_row_of_a_container_has_its_name(tmp_path: Path, runtime: str) -> None:
+    """A row of the runtime in a container, of before the engine knows it, was read just before: the program's first row
+    has the container's name all the same, though the watch has not asked again."""
     engine, bundle = tmp_path / "engine", tmp_path / "bundle"
     folder = engine / "var/lib/docker/containers" / ID
     folder.mkdir(parents=True)
@@ -113,7 +120,7 @@ def test_the_first_row_of_a_container_has_its_name(tmp_path: Path) -> None:
     memberships, root = Memberships(Containers(engine)), cgroup_root()
     memberships.watch._look = lambda _: False
     assert root
-    with memberships.watch, Container(bundle, ID, "true", cgroup=f"/docker/{ID}") as container:
+    with memberships.watch, Container(bundle, ID, "true", cgroup=f"/docker/{ID}", runtime=runtime) as container:
         start_ns, inside = stat_of(container.pid).start_ticks * TICK_NS, (root / "docker" / ID).stat().st_ino
         row = pa.record_batch({"pid": [container.pid], "start_ns": [start_ns], "cgroup_id": [inside]})
 
@@ -125,7 +132,7 @@ def test_the_first_row_of_a_container_has_its_name(tmp_path: Path) -> None:
         assert named() == ["late"]
 
 
-def test_a_container_whose_engine_forgets_it(tmp_path: Path, name: str) -> None:
+def test_a_container_whose_engine_forgets_it(tmp_path: Path, name: str, runtime: str) -> None:
     """A container that nobody asks about before it and its engine's files are gone has its name all the same: the watch
     asks by itself. Here, it runs until the watch has."""
     asked, memberships = threading.Event(), Memberships(Containers())
@@ -139,7 +146,7 @@ def test_a_container_whose_engine_forgets_it(tmp_path: Path, name: str) -> None:
 
     memberships.watch._look = looks
     with memberships.watch:
-        with Container(tmp_path, name, "read go < /gate", **OF_CRI) as container:
+        with Container(tmp_path, name, "read go < /gate", runtime=runtime, **OF_CRI) as container:
             os.mkfifo(container.bundle / "rootfs/gate")
             container.start()
             root, path = cgroup_root(), unified(cgroups_of(container.pid))
@@ -157,13 +164,13 @@ def test_a_container_whose_engine_forgets_it(tmp_path: Path, name: str) -> None:
     )
 
 
-def test_a_process_that_has_ended_stays_in_its_container(tmp_path: Path, name: str) -> None:
+def test_a_process_that_has_ended_stays_in_its_container(tmp_path: Path, name: str, runtime: str) -> None:
     """A row that was added up before its process got into a container may come last: it does not take it out again."""
     memberships, root = Memberships(Containers()), cgroup_root()
     assert root
     outside = root.stat().st_ino
     with memberships.watch:
-        with Container(tmp_path, name, "read go < /gate", **OF_CRI) as container:
+        with Container(tmp_path, name, "read go < /gate", runtime=runtime, **OF_CRI) as container:
             os.mkfifo(container.bundle / "rootfs/gate")
             container.start()
             pid, start_ns = container.pid, stat_of(container.pid).start_ticks * TICK_NS
