@@ -4,6 +4,7 @@ import json
 import os
 import select
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -45,6 +46,8 @@ def name() -> str:
 
 @pytest.fixture(params=["runc", "crun"])
 def runtime(request: pytest.FixtureRequest) -> str:
+    if request.param == "crun" and not shutil.which("crun"):
+        pytest.skip("crun is not installed; `deploy/install-packages.sh test` installs it")
     return str(request.param)
 
 

@@ -112,7 +112,7 @@ class Containers:
     def _made(self, text: str) -> Membership:
         named = named_in(text)
         id_ = named.container_id or next(self._chosen(text), "")
-        container = (lookup.find(self._root, id_) if id_ else None) or Container()
+        container = (lookup.find(self._root, id_, named.user) if id_ else None) or Container()
         return Membership(
             cgroup=unified(text),
             container_id=id_,

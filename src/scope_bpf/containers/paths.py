@@ -23,6 +23,7 @@ _MONITOR = re.compile(r".*conmon.*")  # runs beside its container, whose id its 
 _POD = re.compile(r"(?:.*kubepods.*-)?pod(?P<uid>[0-9a-f]{8}[-_0-9a-f]{24,28})(?:\.slice)?")
 _PODMAN_POD = re.compile(rf"(?:.*-)?libpod_pod_{_ID}(?:\.slice)?")
 _UNIT = re.compile(r".+\.(?:service|scope|socket|mount|swap)")
+_USER = re.compile(r"user-(\d+)\.slice")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")  # as systemd escapes names
 _SHORT = 12  # digits of an id that engines show
 
@@ -35,24 +36,28 @@ class Named:
         container_id: of the innermost container: 64 hexadecimal digits, or a name that its user has chosen.
         pod: its uid in Kubernetes, or the first digits of its id in Podman.
         unit: of systemd: the innermost one that is not an engine's scope for a container.
+        user: uid of the user in whose slice the outermost container, or the process, is.
     """
 
     container_id: str = ""
     pod: str = ""
     unit: str = ""
+    user: str = ""
 
 
 def named_by(path: str) -> Named:
     """What the path of a cgroup names."""
-    container = pod = unit = before = ""
+    container = pod = unit = user = before = ""
     for part in path.split("/"):
         if found := _container(part, before):
             container = found
         if not found or part.endswith(".service"):
             unit = part if _UNIT.fullmatch(part) else unit
         pod = _pod(part.partition(":")[0]) or pod
+        if not container and (slice_ := _USER.fullmatch(part)):
+            user = slice_[1]
         before = part
-    return Named(container, pod, unit)
+    return Named(container, pod, unit, user)
 
 
 def named_in(text: str) -> Named:

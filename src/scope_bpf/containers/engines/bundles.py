@@ -1,12 +1,18 @@
-"""Engines that leave their labels in the bundle that the runtime gets: containerd, also under Kubernetes and with
-nerdctl, and CRI-O. A bundle is there as long as its container runs."""
+"""Engines that leave their labels in the bundle that the runtime gets: containerd, also under Kubernetes (K3s, k0s and
+MicroK8s have folders of their own) and with nerdctl, and CRI-O. A bundle is there as long as its container runs."""
 
 from pathlib import Path
 
 from scope_bpf.containers.engines.container import Container, labelled
 from scope_bpf.containers.engines.files import json_of, object_in
 
-_TASKS = ("run/containerd/io.containerd.runtime.v2.task", "run/k3s/containerd/io.containerd.runtime.v2.task")
+_TASKS = tuple(
+    f"{state}/io.containerd.runtime.v2.task"
+    for state in (
+        *("run/containerd", "run/k3s/containerd", "run/k0s/containerd"),
+        "var/snap/microk8s/common/run/containerd",
+    )
+)
 _OF_CRIO = ("run/containers/storage/overlay-containers", "var/lib/containers/storage/overlay-containers")
 
 

@@ -1,11 +1,13 @@
 """Files that engines write, as JSON. They may be half written, gone, or not readable: then nothing is known."""
 
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
 
 _MOST_BYTES = 16 << 20
+_MOST_BYTES_OF_USERS = 1 << 20  # a user must not fill the agent's memory
 
 
 def json_of(path: Path) -> dict[str, Any]:
@@ -34,9 +36,15 @@ def text_in(found: dict[str, Any], name: str) -> str:
 
 def _loaded(path: Path) -> Any:
     try:
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:  # a pipe must not stop the agent
-            return None
-        return json.loads(path.read_bytes())
+        found = os.open(path, os.O_PATH | os.O_CLOEXEC)  # opens nothing yet: a pipe must not stop the agent
+        try:
+            about = os.fstat(found)
+            most = _MOST_BYTES_OF_USERS if about.st_uid else _MOST_BYTES
+            if stat.S_ISREG(about.st_mode) and about.st_size <= most:
+                with Path(f"/proc/self/fd/{found}").open("rb") as file:
+                    return json.loads(file.read(most))
+        finally:
+            os.close(found)
     except (OSError, ValueError, RecursionError):
-        return None
+        pass
+    return None

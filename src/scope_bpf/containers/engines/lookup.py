@@ -7,17 +7,16 @@ from scope_bpf.containers.engines import bundles, docker, podman, runtimes, sock
 from scope_bpf.containers.engines.container import Container
 
 _ID = re.compile(r"[0-9a-f]{64}")
-_ENGINES = (docker.find, bundles.find, podman.find, sockets.find)
 
 
-def find(root: Path, id_: str) -> Container | None:
+def find(root: Path, id_: str, user: str = "") -> Container | None:
     """What an engine says of a container; None: no engine knows it (any more, or yet).
 
     Args:
         root: of the file system.
         id_: as in `paths.Named`.
+        user: the same.
     """
-    for engine in _ENGINES if _ID.fullmatch(id_) else (runtimes.find,):
-        if found := engine(root, id_):
-            return found
-    return None
+    if not _ID.fullmatch(id_):
+        return runtimes.find(root, id_, user)
+    return docker.find(root, id_) or bundles.find(root, id_) or podman.find(root, id_, user) or sockets.find(root, id_)

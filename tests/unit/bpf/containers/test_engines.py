@@ -6,7 +6,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import UnixStreamServer
@@ -47,6 +47,15 @@ OF_PODMAN = {
     "image": "d7af31210b28",
     "metadata": '{"image-name":"quay.io/nginx:1","image-id":"d7af31210b28","name":"web","created-at":1711141194}',
 }
+STORAGE = "home/ann/.local/share/containers/storage"
+OF_K3S, OF_K0S, OF_MICROK8S = "run/k3s", "run/k0s", "var/snap/microk8s/common/run"
+OF_PODMANS_API = {  # pkg/api/handlers/compat/containers.go
+    "Id": ID,
+    "Name": "/web",
+    "Image": "sha256:d7af31210b28",
+    "Config": {"Image": "docker.io/library/nginx:latest", "Labels": None},
+    "HostConfig": {"CgroupParent": ""},
+}
 TASKS = "run/containerd/io.containerd.runtime.v2.task"
 WEB = ("web-768c6f9745-mn4bb", "shop")
 
@@ -73,6 +82,14 @@ def write(path: Path, content: Any) -> None:
             {"annotations": OF_CONTAINERD},
             Container("web", "docker.io/library/nginx:latest", *WEB),
         ),
+        *(
+            (
+                f"{folder}/containerd/io.containerd.runtime.v2.task/k8s.io/{ID}/config.json",
+                {"annotations": OF_CONTAINERD},
+                Container("web", "docker.io/library/nginx:latest", *WEB),
+            )
+            for folder in (OF_K3S, OF_K0S, OF_MICROK8S)
+        ),
         (f"{TASKS}/k8s.io/{ID}/config.json", {"annotations": OF_SANDBOX}, Container("POD", "", *WEB)),
         (f"{TASKS}/default/{ID}/config.json", {"annotations": {"nerdctl/name": "web"}}, Container("web")),
         (
@@ -91,7 +108,10 @@ def write(path: Path, content: Any) -> None:
             Container("web", "quay.io/nginx:1"),
         ),
     ],
-    ids=["docker", "docker in kubernetes", "containerd", "sandbox", "nerdctl", "cri-o", "podman", "podman --rm"],
+    ids=[
+        *("docker", "docker in kubernetes", "containerd", "k3s", "k0s", "microk8s", "sandbox", "nerdctl", "cri-o"),
+        *("podman", "podman --rm"),
+    ],
 )
 def test_files_of_engines(tmp_path: Path, path: str, content: Any, expected: Container) -> None:
     """Name, image, pod and namespace are those that each engine writes; of another container, nothing is known."""
@@ -119,6 +139,39 @@ def test_pods_of_podman(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "content"),
+    [
+        (f"crun/{ID}/status", {"bundle": f"/{STORAGE}/overlay-containers/{ID}/userdata", "cgroup-path": "/user.slice"}),
+        (f"runc/{ID}/state.json", {"config": {"labels": [f"bundle=/{STORAGE}/overlay-containers/{ID}/userdata"]}}),
+    ],
+    ids=["crun", "runc"],
+)
+def test_containers_of_a_user(tmp_path: Path, state: str, content: Any) -> None:
+    """A user's runtime tells where Podman lists the user's containers. Only a process in the user's slice is looked up
+    there, and the user's database, which may be anything, is not opened."""
+    write(tmp_path / "run/user/1000" / state, content)
+    write(tmp_path / STORAGE / "overlay-containers/containers.json", [OF_PODMAN])
+    (tmp_path / STORAGE / "db.sql").write_bytes(b"SQLite format 3\0" + bytes(4080))
+    scope = f"user.slice/libpod-{ID}.scope/container\n"
+    containers = Containers(tmp_path)
+    found = containers.of(f"0::/user.slice/user-1000.slice/user@1000.service/{scope}")
+    assert (found.container_name, found.image, found.unit) == ("web", "quay.io/nginx:1", "user@1000.service")
+    for other in ("user.slice/user-1001.slice/user@1001.service", "machine.slice"):
+        assert containers.of(f"0::/{other}/{scope}").container_name == ""
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1 << 19, Container("web", "quay.io/nginx:1")), (2 << 20, None)])
+def test_a_large_file_of_a_user(tmp_path: Path, size: int, expected: Container | None) -> None:
+    """A file that a user may write is read up to 1 MiB only, so that it does not fill the agent's memory."""
+    listed = tmp_path / STORAGE / "overlay-containers/containers.json"
+    write(tmp_path / f"run/user/1000/crun/{ID}/status", {"bundle": f"/{STORAGE}/overlay-containers/{ID}/userdata"})
+    write(listed, [OF_PODMAN, {"flags": "x" * size}])
+    assert find(tmp_path, ID, "1000") == Container("web", "quay.io/nginx:1")
+    os.chown(listed, 1000, 1000)
+    assert find(tmp_path, ID, "1000") == expected
+
+
+@pytest.mark.parametrize(
     "content", [b"", b'{"Name": "/we', b"[]", b'{"Name": 7, "Config": []}', b"\xff\xfe", b"[" * 10**5]
 )
 def test_damaged_files(tmp_path: Path, content: bytes) -> None:
@@ -138,9 +191,9 @@ def test_a_pipe_in_place_of_a_file(tmp_path: Path) -> None:
 
 
 class Engine(UnixStreamServer):
-    """A socket that answers as Docker's does."""
+    """A socket that answers about a container as Docker's does, and Podman's for Docker's clients."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, told: Any) -> None:
         class Handler(BaseHTTPRequestHandler):
             def address_string(self) -> str:
                 return "unix"
@@ -150,7 +203,7 @@ class Engine(UnixStreamServer):
 
             def do_GET(self) -> None:
                 found = self.path == f"/containers/{ID}/json"
-                body = json.dumps(OF_DOCKER if found else {"message": "No such container"}).encode()
+                body = json.dumps(told if found else {"message": "No such container"}).encode()
                 self.send_response(200 if found else 404)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -159,21 +212,30 @@ class Engine(UnixStreamServer):
         super().__init__(str(path), Handler)
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Path]:
-    (tmp_path / "run").mkdir()
-    with Engine(tmp_path / "run/docker.sock") as server:
+@contextmanager
+def engine(path: Path, told: Any) -> Iterator[None]:
+    path.parent.mkdir(parents=True)
+    with Engine(path, told) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield tmp_path
+        yield
         server.shutdown()
         thread.join()
 
 
-def test_an_engine_is_asked(engine: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "told", "expected"),
+    [
+        ("run/docker.sock", OF_DOCKER, Container("shop-web-1", "nginx:1")),
+        ("run/podman/podman.sock", OF_PODMANS_API, Container("web", "docker.io/library/nginx:latest")),
+    ],
+    ids=["docker", "podman"],
+)
+def test_an_engine_is_asked(tmp_path: Path, path: str, told: Any, expected: Container) -> None:
     """A container without files where they usually are is asked for on the engine's socket."""
-    assert find(engine, ID) == Container("shop-web-1", "nginx:1")
-    assert find(engine, ID[::-1]) is None
+    with engine(tmp_path / path, told):
+        assert find(tmp_path, ID) == expected
+        assert find(tmp_path, ID[::-1]) is None
 
 
 def test_an_engine_that_does_not_answer(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ CAPTURED = Path(__file__).with_name("cgroups.txt").read_text().split("\n\n")[1:]
 
 @pytest.mark.parametrize("captured", CAPTURED, ids=lambda text: text.splitlines()[0])
 def test_captured_cgroups(captured: str) -> None:
-    """Each engine's cgroups name the innermost container, the pod and the systemd unit, and nothing else."""
+    """Each engine's cgroups name the innermost container, the pod, the systemd unit and the user, and nothing else."""
     _, *lines, told = captured.splitlines()
     expected = ["" if word == "-" else word for word in told.removeprefix("= ").split()]
     assert named_in("\n".join(lines)) == Named(*expected)
