@@ -15,7 +15,8 @@ from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
 from scope_catalogue.options import parse_options
 
-LISTENING = Path(__file__).parent / "workloads" / "listening.py"
+WORKLOADS = Path(__file__).parent / "workloads"
+LISTENING, TOGETHER = WORKLOADS / "listening.py", WORKLOADS / "listening_together.py"
 ALONE = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
 
@@ -38,6 +39,28 @@ def test_a_full_queue(record: Record, tmp_path: Path, host: str) -> None:
     assert sum(row["dropped"] for row in rows) == told["dropped"] == 3
     assert [row["is_first"] for row in rows] == [1] + [0] * (len(rows) - 1)
     assert [row["is_last"] for row in rows] == [0] * (len(rows) - 1) + [1]
+
+
+def test_processes_that_share_a_port(record: Record, tmp_path: Path) -> None:
+    """Of two processes that listen at one port, each with a socket of its own (SO_REUSEPORT), each socket has its own
+    rows, with the queue that ss shows for it."""
+    output = tmp_path / "output"
+    python = [sys.executable, "-S", "-E", str(TOGETHER)]
+    recording = record("listeners", ["sh", "-c", f'exec "$@" > {output}', "sh", *ALONE, *python], report_ms=200)
+    assert recording.status == 0
+    told = json.loads(output.read_text())
+    rows = recording.rows("listener")
+    assert {row["local_port"] for row in rows} == {told["port"]}
+    of_socket = {number: [row for row in rows if row["socket"] == number] for number in {row["socket"] for row in rows}}
+    assert told["ss"] == [
+        [number, *{row["pid"] for row in own}, max(row["queued"] for row in own), *{row["queue_limit"] for row in own}]
+        for number, own in sorted(of_socket.items())
+    ]
+    assert len({pid for _, pid, _, _ in told["ss"]}) == 2
+    assert sum(queued for _, _, queued, _ in told["ss"]) == 31
+    for own in of_socket.values():
+        assert [row["is_first"] for row in own] == [1] + [0] * (len(own) - 1)
+        assert [row["is_last"] for row in own] == [0] * (len(own) - 1) + [1]
 
 
 def test_a_listener_of_before_is_found(runnable: dict[str, str]) -> None:

@@ -22,7 +22,9 @@ GUIDE = Guide(
         ),
     ),
     notes=(
-        "Each socket that listens has a row every `report_ms`, one when it stops, and one at the end of the trace.",
+        "Each socket that listens has a row every `report_ms`, one when it stops, and one at the end of the trace. "
+        "Where several sockets share a port (SO_REUSEPORT), each has rows and queues of its own; `socket` tells "
+        "them apart.",
         "`queued` connections wait for accept(); the queue is full when there are more than `queue_limit`: the lesser "
         "of listen()'s backlog and net.core.somaxconn. `ss -ltn` shows the same two as Recv-Q and Send-Q.",
         "`dropped` counts the SYNs, and the last packets of handshakes, that were dropped since the row before, as "
