@@ -135,6 +135,26 @@ def test_the_first_row_of_a_container_has_its_name(tmp_path: Path, runtime: str)
         assert named() == ["late"]
 
 
+@pytest.mark.parametrize("runtime", ["crun"], indirect=True)
+def test_a_container_of_a_users_podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str) -> None:
+    """A container that crun runs for a user, in the user's slice, has the name in the storage that its bundle is in."""
+    user = 1_000_000 + os.getpid()
+    storage, folder = tmp_path / "overlay-containers", Path(f"/run/user/{user}")
+    root, cgroup = cgroup_root(), f"/user-{user}.slice/libpod-{ID}.scope"
+    assert root
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    folder.mkdir(parents=True)
+    try:
+        with Container(storage / ID / "userdata", ID, "true", cgroup=cgroup, runtime=runtime) as container:
+            told = json.dumps({"image-name": IMAGE})
+            (storage / "containers.json").write_text(json.dumps([{"id": ID, "names": ["web"], "metadata": told}]))
+            found = Containers().of(cgroups_of(container.pid))
+    finally:
+        shutil.rmtree(folder)
+        (root / f"user-{user}.slice").rmdir()
+    assert (found.cgroup, found.container_name, found.image) == (cgroup, "web", IMAGE)
+
+
 def test_a_container_whose_engine_forgets_it(tmp_path: Path, name: str, runtime: str) -> None:
     """A container that nobody asks about before it and its engine's files are gone has its name all the same: the watch
     asks by itself. Here, it runs until the watch has."""

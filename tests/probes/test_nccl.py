@@ -101,8 +101,8 @@ def _told(account: Path) -> dict[int, tuple[int, int]]:
 
 def test_communicators_of_others(record: Record, tmp_path: Path) -> None:
     """Of a communicator that is made of another one, the handle is known; rank and ranks are absent, also if it is
-    where one was whose rank is known, or gets its handle at the end of a group. Of one that is made in a group from
-    an id, or while the last one at its address ends, they are known."""
+    where one was whose rank is known, or gets its handle at the end of a group. Of one that is made from an id
+    in a group, while the last one at its address ends, or without blocking, they are known."""
     account = tmp_path / "told"
     recording = record("nccl", [str(build(tmp_path, "shared", "nccl_children.c")), str(account)])
     assert recording.status == 0
@@ -113,7 +113,7 @@ def test_communicators_of_others(record: Record, tmp_path: Path) -> None:
     assert {size: (row["rank"], row["nranks"]) for size, row in sent.items()} == {
         size: (None, None) if size in children else known for size, known in told.items()
     }
-    assert set(told) == children | {101, 103, 107}
+    assert set(told) == children | {101, 103, 107, 109}
     handles = {size: row["handle"] for size, row in sent.items()}
     ends = [row for row in rows if row["function"] in ("ncclCommAbort", "ncclCommDestroy")]
     assert [(row["handle"], row["rank"]) for row in ends] == [

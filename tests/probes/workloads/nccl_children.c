@@ -78,6 +78,10 @@ int main(int argc, char **argv)
 	on_end = wait_for_another;
 	ncclCommDestroy(child);
 	send(meanwhile, 107);
+	ncclGetUniqueId(&id);
+	ncclCommInitRankConfig(&child, RANKS, id, 4, &id);
+	shm_unlink(id.internal);
+	send(child, 109);
 	ncclCommRevoke(meanwhile, 0);
 	ncclCommFinalize(parents[2]);
 	ncclCommDestroy(parents[2]);

@@ -87,7 +87,9 @@ int ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 
 int ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, void *config)
 {
-	return make(comm, ranks, &id, rank, 1);
+	int result = make(comm, ranks, &id, rank, 1);
+
+	return result || !config ? result : 7; /* ncclInProgress: the communicator does not block */
 }
 
 int ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int ids, ncclUniqueId *id, void *config)
