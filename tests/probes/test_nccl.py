@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,61 @@ def test_ranks_of_a_communicator(record: Record, tmp_path: Path) -> None:
     }
 
 
+def _of_children(recording: Recording) -> dict[int, list[dict[str, Any]]]:
+    """The collectives of each communicator that was made by a split, by the communicator."""
+    assert recording.status == 0
+    assert all(not account.lost for account in recording.accounts.values())
+    found = defaultdict(list)
+    for row in recording.rows("nccl_call"):
+        if row["function"] == "ncclAllReduce":
+            found[row["communicator"]].append(row)
+    return found
+
+
+def test_communicators_by_splits(record: Record, tmp_path: Path) -> None:
+    """The ranks that a split puts together share a communicator of their own, with the ranks that the library gives
+    them, and their collectives are numbered; so are those that are made of such a one."""
+    command = [str(build(tmp_path, "shared", "nccl_splits.c")), "5", str(tmp_path / "told")]
+    recording = record("nccl", command)
+    children = _of_children(recording)
+    rows = [row for own in children.values() for row in own]
+    ranks = defaultdict(lambda: None, {(row["comm"], row["bytes"]): row["rank"] for row in rows})
+    assert {size: [ranks[f"nccl-{n}", size] for n in range(5)] for size in (11, 13, 17)} == {
+        11: [2, 1, 1, 0, 0],  # odd and even, in the reverse order
+        13: [None, 0, 1, 2, 3],
+        17: [None, 1, 2, 0, 3],
+    }
+    told = [tuple(map(int, line.split()[1:4])) for line in (tmp_path / "told").read_text().splitlines()]
+    assert Counter((row["rank"], row["nranks"], row["bytes"]) for row in rows) == Counter(told)
+    assert sorted((own[0]["bytes"], own[0]["nranks"]) for own in children.values()) == [
+        (11, 2),
+        (11, 3),
+        (13, 4),
+        (17, 4),
+    ]
+    for own in children.values():
+        numbers = product(range(own[0]["nranks"]), range(3))
+        assert Counter((row["rank"], row["sequence"]) for row in own) == Counter(numbers)
+        assert sum(row["late_ns"] == 0 for row in own) >= 3
+    splits = [row for row in recording.rows("nccl_call") if row["function"] == "ncclCommSplit"]
+    assert {(row["communicator"], row["rank"]) for row in splits} == {
+        *((row["communicator"], row["rank"]) for row in rows),
+        (None, None),  # rank 0 has no color the second time
+    }
+
+
+def test_a_split_with_ranks_that_are_not_recorded(record: Record, tmp_path: Path) -> None:
+    """If not all ranks of the parent are recorded on this machine, those of its children are not known; their
+    communicators are, and their collectives are numbered."""
+    command = [str(build(tmp_path, "static", "nccl_splits.c")), "5", str(tmp_path / "told")]
+    children = _of_children(record("nccl", command, target=Target(comm="nccl-3")))
+    assert {
+        own[0]["bytes"]: [(row["rank"], row["nranks"], row["sequence"], row["late_ns"]) for row in own]
+        for own in children.values()
+    } == {size: [(None, None, number, 0) for number in range(3)] for size in (11, 13, 17)}
+    assert None not in children
+
+
 def _told(account: Path) -> dict[int, tuple[int, int]]:
     """The stand-in's account of what was sent: its bytes, with the communicator's rank and number of ranks."""
     words = map(str.split, account.read_text().splitlines())
@@ -100,9 +156,9 @@ def _told(account: Path) -> dict[int, tuple[int, int]]:
 
 
 def test_communicators_of_others(record: Record, tmp_path: Path) -> None:
-    """Of a communicator that is made of another one, the handle is known; rank and ranks are absent, also if it is
-    where one was whose rank is known, or gets its handle at the end of a group. Of one that is made from an id
-    in a group, while the last one at its address ends, or without blocking, they are known."""
+    """If only one rank makes a communicator of its own, rank and ranks are absent, also if it is where one was whose
+    rank is known, or gets its handle at the end of a group. Of one that is made from an id in a group, while the last
+    one at its address ends, or without blocking, they are known."""
     account = tmp_path / "told"
     recording = record("nccl", [str(build(tmp_path, "shared", "nccl_children.c")), str(account)])
     assert recording.status == 0
@@ -114,6 +170,7 @@ def test_communicators_of_others(record: Record, tmp_path: Path) -> None:
         size: (None, None) if size in children else known for size, known in told.items()
     }
     assert set(told) == children | {101, 103, 107, 109}
+    assert {size for size, row in sent.items() if row["communicator"] is None} == children - {211}  # without a group
     handles = {size: row["handle"] for size, row in sent.items()}
     ends = [row for row in rows if row["function"] in ("ncclCommAbort", "ncclCommDestroy")]
     assert [(row["handle"], row["rank"]) for row in ends] == [

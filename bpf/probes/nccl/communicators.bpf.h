@@ -17,9 +17,10 @@ struct nccl_communicators_key {
 SCOPE_SHARED(struct, nccl_communicators_key);
 
 struct nccl_communicator {
-	__u64 hash;	   /* of its unique id */
+	__u64 hash;	   /* of its unique id, or of its parent and the split */
 	__u64 collectives; /* called so far by this rank */
-	__s32 rank;
+	__u64 splits;	   /* the same */
+	__s32 rank;	   /* below 0: unknown, like nranks */
 	__s32 nranks;
 };
 
@@ -56,17 +57,42 @@ struct {
 	__type(value, __u64);
 } nccl_called SEC(".maps");
 
-/* A hash of the unique id at an address: FNV-1a, by words. 0: it cannot be read. */
+/* What the ranks of a communicator on this machine have split it by. */
+struct nccl_splitting {
+	__u64 communicator;
+	__u64 number; /* of the split, from 0 */
+	__s32 rank;
+	__u32 pad;
+};
+
+struct nccl_choice {
+	__s32 color;
+	__s32 key;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct nccl_splitting);
+	__type(value, struct nccl_choice);
+} nccl_choices SEC(".maps");
+
+/* FNV-1a, by words. High bits of a word change low bits, too. */
+static __always_inline __u64 mixed(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x100000001b3;
+	return hash ^ hash >> 32;
+}
+
+/* A hash of the unique id at an address. 0: it cannot be read. */
 static __always_inline __u64 read_id(struct nccl_thread *thread, __u64 address)
 {
 	__u64 hash = 0xcbf29ce484222325;
 
 	if (bpf_probe_read_user(thread->id, sizeof(thread->id), (void *)address))
 		return 0;
-	for (int i = 0; i < NCCL_ID_WORDS; i++) {
-		hash = (hash ^ thread->id[i]) * 0x100000001b3;
-		hash ^= hash >> 32; /* high bits of a word change low bits, too */
-	}
+	for (int i = 0; i < NCCL_ID_WORDS; i++)
+		hash = mixed(hash, thread->id[i]);
 	return hash;
 }
 
@@ -90,7 +116,14 @@ static __always_inline void read_init(struct pt_regs *ctx, struct nccl_thread *t
 #endif
 	}
 	frame->communicator = read_id(thread, id);
-	frame->has_rank = frame->communicator != 0;
+	frame->has_communicator = frame->has_rank = frame->communicator != 0;
+}
+
+static __always_inline struct nccl_communicator *known(struct task_struct *task, __u64 comm)
+{
+	struct nccl_communicators_key key = {.start_ns = running_start_ns(), .comm = comm, .pid = task->tgid};
+
+	return bpf_map_lookup_elem(&nccl_communicators, &key);
 }
 
 static __always_inline void learn(struct task_struct *task, __u64 comm, __u64 hash, __s32 rank, __s32 nranks)
@@ -137,20 +170,86 @@ static __always_inline void find_late(struct nccl_frame *frame)
 
 static __always_inline void recall(struct task_struct *task, struct nccl_frame *frame, enum nccl_kind kind, __u64 comm)
 {
-	struct nccl_communicators_key key = {.start_ns = running_start_ns(), .comm = comm, .pid = task->tgid};
-	struct nccl_communicator *found = bpf_map_lookup_elem(&nccl_communicators, &key);
+	struct nccl_communicator *found = known(task, comm);
 
 	if (!found)
 		return;
 	frame->communicator = found->hash;
 	frame->rank = found->rank;
 	frame->nranks = found->nranks;
-	frame->has_rank = 1;
+	frame->has_communicator = 1;
+	frame->has_rank = found->rank >= 0;
 	if (kind != NCCL_COLLECTIVE || frame->nested)
 		return;
 	frame->sequence = __sync_fetch_and_add(&found->collectives, 1);
 	frame->has_sequence = 1;
 	find_late(frame);
+}
+
+/* A rank begins to split a communicator. No rank's call returns with a communicator before all have begun. */
+static __always_inline void note_split(struct task_struct *task, const struct nccl_frame *frame)
+{
+	struct nccl_communicator *parent = known(task, frame->args[0]);
+	struct nccl_choice choice = {.color = frame->args[1], .key = frame->args[2]};
+	struct nccl_splitting splitting = {};
+
+	if (!parent || parent->rank < 0)
+		return;
+	splitting.communicator = parent->hash;
+	splitting.number = parent->splits;
+	splitting.rank = parent->rank;
+	bpf_map_update_elem(&nccl_choices, &splitting, &choice, BPF_ANY);
+}
+
+struct split_walk {
+	struct nccl_splitting splitting;
+	struct nccl_choice own;
+	__s32 parent_rank;
+	__s32 rank;
+	__s32 nranks;
+};
+
+static long split_next(__u32 parent_rank, struct split_walk *walk)
+{
+	struct nccl_choice *choice;
+
+	walk->splitting.rank = parent_rank;
+	choice = bpf_map_lookup_elem(&nccl_choices, &walk->splitting);
+	if (!choice) { /* it is on another machine, or not recorded */
+		walk->rank = -1;
+		return 1;
+	}
+	if (choice->color == walk->own.color) {
+		walk->nranks++;
+		walk->rank += choice->key < walk->own.key ||
+			      (choice->key == walk->own.key && (__s32)parent_rank < walk->parent_rank);
+	}
+	return 0;
+}
+
+/* Notes the communicator that a rank has got by a split: ranks are in the order of their keys, then of their ranks. */
+static __always_inline void learn_split(struct task_struct *task, struct nccl_frame *frame, __u64 comm)
+{
+	struct split_walk walk = {.own = {.color = frame->args[1], .key = frame->args[2]}};
+	struct nccl_communicator *parent = known(task, frame->args[0]);
+
+	if (!parent)
+		return;
+	walk.splitting.communicator = parent->hash;
+	walk.splitting.number = parent->splits++;
+	walk.parent_rank = parent->rank;
+	if (!comm) /* no color, or NCCL gives the handle later */
+		return;
+	if (parent->rank < 0)
+		walk.rank = -1;
+	else
+		bpf_loop(parent->nranks, split_next, &walk, 0);
+	frame->communicator = mixed(mixed(parent->hash, walk.splitting.number), walk.own.color);
+	frame->rank = walk.rank;
+	frame->nranks = walk.nranks;
+	frame->has_communicator = 1;
+	frame->has_rank = walk.rank >= 0;
+	learn(task, comm, frame->communicator, frame->rank, frame->nranks);
 }
 
 struct learn_walk {
@@ -185,9 +284,11 @@ static __always_inline __u64 learn_made(struct task_struct *task, struct nccl_th
 		return 0;
 	}
 	bpf_probe_read_user(&comm, sizeof(comm), (void *)argument(frame, place->comm));
-	if (place->kind == NCCL_INIT_OTHER)
+	if (place->kind == NCCL_INIT_OTHER || place->kind == NCCL_SPLIT)
 		forget(task, comm);
-	else
+	if (place->kind == NCCL_SPLIT)
+		learn_split(task, frame, comm);
+	else if (place->kind != NCCL_INIT_OTHER)
 		learn(task, comm, frame->communicator, frame->rank, frame->nranks);
 	return comm;
 }

@@ -10,6 +10,7 @@ enum nccl_kind {
 	NCCL_INIT_RANK,	    /* (comm *, ranks, id by value, rank, ...) */
 	NCCL_INIT_SCALABLE, /* (comm *, ranks, rank, number of ids, ids, config) */
 	NCCL_INIT_ALL,	    /* (comm *, devices, ...): makes the communicators of all ranks, in this process */
+	NCCL_SPLIT,	    /* (comm, color, key, new comm *, ...): all ranks call it; those of a color get one */
 	NCCL_INIT_OTHER,    /* makes a communicator of another one; its rank is not an argument */
 	NCCL_END,	    /* (comm) */
 	NCCL_GROUP_END,	    /* ends a group, and starts what was called in it */
@@ -42,20 +43,21 @@ SCOPE_PLACES(struct nccl_place);
 struct nccl_frame {
 	struct scope_call call;
 	__u64 args[CALL_ARGUMENTS];
-	__u64 communicator; /* hash of the unique id; 0: unknown */
+	__u64 communicator; /* its hash */
 	__u64 sequence;
 	__u64 late_ns;
 	__u64 calls; /* that a wait for a stream is for */
 	__u64 bytes; /* theirs */
 	__s32 rank;
 	__s32 nranks;
+	__u8 has_communicator;
 	__u8 has_rank;
 	__u8 has_sequence;
 	__u8 has_late;
 	__u8 nested;   /* inside a recorded call */
 	__u8 covers;   /* calls inside this one are nested */
 	__u8 in_group; /* between ncclGroupStart and ncclGroupEnd of the thread */
-	__u8 pad[2];
+	__u8 pad;
 };
 
 struct nccl_thread {

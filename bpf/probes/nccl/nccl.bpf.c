@@ -98,6 +98,7 @@ static __always_inline void emit_call(struct task_struct *task, struct nccl_fram
 	event->has_root = place->root >= 0;
 	event->has_peer = place->peer >= 0;
 	event->has_handle = comm != 0;
+	event->has_communicator = frame->has_communicator;
 	event->has_rank = frame->has_rank;
 	event->has_sequence = frame->has_sequence;
 	event->has_late = frame->has_late;
@@ -131,6 +132,7 @@ int nccl_enter(struct pt_regs *ctx)
 	frame->nested = outer && outer->covers;
 	frame->covers = frame->nested || makes_rows(place->kind);
 	frame->in_group = thread->groups > (place->kind == NCCL_GROUP_END);
+	frame->has_communicator = 0;
 	frame->has_rank = 0;
 	frame->has_sequence = 0;
 	frame->has_late = 0;
@@ -147,6 +149,8 @@ int nccl_enter(struct pt_regs *ctx)
 		read_init(ctx, thread, frame, place->kind);
 	else if (place->kind == NCCL_INIT_ALL)
 		thread->made = 0;
+	else if (place->kind == NCCL_SPLIT)
+		note_split(task, frame);
 	frame->call.entered_ns = bpf_ktime_get_boot_ns();
 	if (!makes_communicators(place->kind) && place->comm >= 0)
 		recall(task, frame, place->kind, argument(frame, place->comm));

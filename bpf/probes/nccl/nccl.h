@@ -33,7 +33,7 @@ struct nccl_call_event {
 	__u64 duration_ns;
 	__u64 bytes;
 	__u64 handle;	    /* the process's handle of the communicator */
-	__u64 communicator; /* hash of the unique id, which is the same for all ranks */
+	__u64 communicator; /* hash of the unique id, or of the parent and the split: the same for all ranks */
 	__u64 sequence;
 	__u64 late_ns;
 	__u64 stream;
@@ -53,12 +53,13 @@ struct nccl_call_event {
 	__u8 has_root;
 	__u8 has_peer;
 	__u8 has_handle;
+	__u8 has_communicator;
 	__u8 has_rank;
 	__u8 has_sequence;
 	__u8 has_late;
 	__u8 has_stream;
 	__u8 returned; /* 0: the thread ended during the call */
-	__u8 pad[5];
+	__u8 pad[4];
 };
 
 struct nccl_call_summary_key {
@@ -66,8 +67,8 @@ struct nccl_call_summary_key {
 	__u64 communicator;
 	__s32 rank;
 	__u16 function_id;
+	__u8 has_communicator;
 	__u8 has_rank;
-	__u8 pad;
 };
 
 struct nccl_call_summary_value {

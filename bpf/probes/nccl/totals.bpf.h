@@ -11,8 +11,11 @@ static __always_inline void summarize(const struct nccl_frame *frame, __u64 byte
 
 	if (frame->nested)
 		return;
-	if (frame->has_rank) {
+	if (frame->has_communicator) {
 		key.communicator = frame->communicator;
+		key.has_communicator = 1;
+	}
+	if (frame->has_rank) {
 		key.rank = frame->rank;
 		key.has_rank = 1;
 	}

@@ -15,14 +15,20 @@
 
 #include "nccl_stand_in.h"
 
+#define MOST_RANKS 64
+
 struct meeting {
 	atomic_long entered; /* calls of collectives by all ranks */
+	atomic_long began,
+		parted; /* calls of ncclCommSplit by all ranks, and those that have read what the others want */
+	int colors[MOST_RANKS], keys[MOST_RANKS];
 };
 
 struct ncclComm {
 	int rank, ranks, waits;
-	long called;
+	long called, splits;
 	struct meeting *meeting;
+	ncclUniqueId id;
 };
 
 static struct ncclComm *ended;
@@ -73,7 +79,8 @@ static int make(ncclComm_t *made, int ranks, const ncclUniqueId *id, int rank, i
 	comm->rank = rank;
 	comm->ranks = ranks;
 	comm->waits = waits;
-	comm->called = 0;
+	comm->called = comm->splits = 0;
+	comm->id = *id;
 	comm->meeting = mmap(NULL, sizeof(struct meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	close(file);
 	*made = comm;
@@ -150,10 +157,50 @@ static int derive(ncclComm_t *made, int ranks)
 	return result;
 }
 
+static void meet(ncclComm_t comm, atomic_long *all)
+{
+	atomic_fetch_add(all, 1);
+	while (atomic_load(all) < comm->splits * comm->ranks)
+		usleep(100);
+}
+
+/* The place of this rank among those of its color, which are sorted as NCCL does it. Returns how many there are. */
+static int sort_color(ncclComm_t comm, int *place)
+{
+	const int *colors = comm->meeting->colors, *keys = comm->meeting->keys;
+	int sorted[MOST_RANKS], count = 0, at;
+
+	for (int rank = 0; rank < comm->ranks; rank++) {
+		if (colors[rank] != colors[comm->rank])
+			continue;
+		for (at = count++; at && keys[sorted[at - 1]] > keys[rank]; at--)
+			sorted[at] = sorted[at - 1];
+		sorted[at] = rank;
+	}
+	for (*place = 0; sorted[*place] != comm->rank; ++*place)
+		;
+	return count;
+}
+
 int ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made, void *config)
 {
+	ncclUniqueId id = {};
+	int place, count;
+
 	*made = NULL;
-	return color < 0 ? 0 : derive(made, comm->ranks - 1);
+	if (!comm->waits)
+		return color < 0 ? 0 : derive(made, comm->ranks - 1);
+	comm->splits++;
+	comm->meeting->colors[comm->rank] = color;
+	comm->meeting->keys[comm->rank] = key;
+	meet(comm, &comm->meeting->began);
+	count = sort_color(comm, &place);
+	snprintf(id.internal, sizeof(id.internal), "%.80s-%ld-%d", comm->id.internal, comm->splits, color);
+	if (color >= 0)
+		make(made, count, &id, place, 1);
+	meet(comm, &comm->meeting->parted);
+	shm_unlink(id.internal);
+	return 0;
 }
 
 int ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *made, void *config, int flags)

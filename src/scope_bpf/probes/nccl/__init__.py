@@ -31,12 +31,11 @@ def _derive_call(rows: Rows) -> dict[str, pa.Array]:
 
 _FUNCTION = Derived(Column("name of the function"), _WORD)
 _COMMUNICATOR = Column(
-    "the communicator, the same for all its ranks on all machines: a hash of its unique id; absent, like rank, if its "
-    "initialisation was not recorded",
+    "the communicator, the same for all its ranks on all machines: a hash; absent if its making was not recorded",
     hex=True,
     identity=True,
 )
-_RANK = Column("rank of the communicator that calls")
+_RANK = Column("rank of the communicator that calls; absent if unknown")
 
 _CALL = Stream(
     "nccl_call",
@@ -73,12 +72,13 @@ _CALL = Stream(
         derive=_derive_call,
     ),
     hidden=(
-        *("function_id", "has_bytes", "has_dtype", "has_op", "has_root", "has_peer", "has_handle", "has_rank"),
-        *("has_sequence", "has_late", "has_stream", "returned"),
+        *("function_id", "has_bytes", "has_dtype", "has_op", "has_root", "has_peer", "has_handle"),
+        *("has_communicator", "has_rank", "has_sequence", "has_late", "has_stream", "returned"),
     ),
     null_unless={
         **{name: f"has_{name}" for name in ("bytes", "dtype", "op", "root", "peer", "handle", "rank", "stream")},
-        **dict.fromkeys(("communicator", "nranks"), "has_rank"),
+        "communicator": "has_communicator",
+        "nranks": "has_rank",
         "sequence": "has_sequence",
         "late_ns": "has_late",
         "result": "returned",
@@ -121,8 +121,8 @@ _SUMMARY = Stream(
     },
     summary=Summary(),
     made=Made(derived={"function": _FUNCTION}, derive=_derive_name),
-    hidden=("function_id", "has_rank"),
-    null_unless=dict.fromkeys(("communicator", "rank"), "has_rank"),
+    hidden=("function_id", "has_communicator", "has_rank"),
+    null_unless={"communicator": "has_communicator", "rank": "has_rank"},
     failed="errors > 0",
     shown=Shown(
         tables=(
@@ -134,7 +134,7 @@ _SUMMARY = Stream(
             Table(
                 ("comm", "pid", "communicator", "rank"),
                 (Sum("count"), Sum("bytes"), Sum("total_ns"), Sum("late_ns")),
-                where="rank is not null",
+                where="communicator is not null",
                 title="calls by rank: late after the first rank on the machine",
             ),
         ),

@@ -73,7 +73,7 @@ FUNCTIONS = (
     NcclFunction("ncclCommInitRankConfig", "NCCL_INIT_RANK", comm=0),
     NcclFunction("ncclCommInitRankScalable", "NCCL_INIT_SCALABLE", comm=0),
     NcclFunction("ncclCommInitAll", "NCCL_INIT_ALL"),
-    NcclFunction("ncclCommSplit", "NCCL_INIT_OTHER", comm=3),
+    NcclFunction("ncclCommSplit", "NCCL_SPLIT", comm=3),
     NcclFunction("ncclCommShrink", "NCCL_INIT_OTHER", comm=3),
     NcclFunction("ncclCommGrow", "NCCL_INIT_OTHER", comm=4),
     NcclFunction("ncclCommFinalize", comm=0),

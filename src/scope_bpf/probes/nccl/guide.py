@@ -22,8 +22,10 @@ GUIDE = Guide(
         "of a Python environment, also when it is loaded late, and a copy that is linked into a program or into "
         "PyTorch and has its symbols.",
         "Rank, number of ranks and `communicator` are learnt when a communicator is made: `ncclCommInitRank`, "
-        "`ncclCommInitRankConfig`, `ncclCommInitRankScalable`, `ncclCommInitAll`. `communicator` is the same for all "
-        "ranks, so rows of several processes and machines can be joined by it and by `sequence`.",
+        "`ncclCommInitRankConfig`, `ncclCommInitRankScalable`, `ncclCommInitAll`, `ncclCommSplit`. `communicator` is "
+        "the same for all ranks, so rows of several processes and machines can be joined by it and by `sequence`.",
+        "After `ncclCommSplit`, rank and number of ranks are known if all ranks of the communicator that was split are "
+        "recorded on this machine; `communicator` and `sequence` are known anyway.",
         "`late_ns` is the delay of a rank's call after the first rank's call of the same collective, among the ranks "
         "on this machine whose rows are recorded. A rank that comes last lets all others wait, mostly on their GPUs.",
         "`bytes` are the elements that the call counts, times their size: of one rank for `ncclAllGather`, "
@@ -38,10 +40,10 @@ GUIDE = Guide(
         "A duration is that of the call on the CPU: NCCL only starts its work on the GPU. When the work is done is not "
         "recorded. A wait is for all work in the stream, also that of other libraries. Waits for events, and for other "
         "streams that wait for NCCL's, as in PyTorch, are not in `nccl_wait`.",
-        "Of communicators that were made before the task began, and by `ncclCommSplit`, `ncclCommShrink` and "
-        "`ncclCommGrow`, only the handle is known: rank and number of ranks are not arguments of these calls. In a "
-        "group, and if they do not block, NCCL gives the handle later: the rows of `ncclCommSplit` and "
-        "`ncclCommShrink` have none then.",
+        "Of communicators that were made before the task began, and by `ncclCommShrink` and `ncclCommGrow`, only the "
+        "handle is known. In a group, and for a communicator that does not block, `ncclCommSplit` and `ncclCommShrink` "
+        "return before NCCL gives the handle: their rows have none, and of such a communicator, too, only the handle "
+        "is known.",
         "If `NCCL_COMM_ID` is set, NCCL gives all communicators the same unique id: they have the same `communicator`, "
         "and `late_ns` is right in the first one only.",
         "A process that loads the library while a task runs: SCOPE attaches within milliseconds and misses the calls "
