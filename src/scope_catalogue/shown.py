@@ -3,8 +3,9 @@
 Conditions (`where`) are filters of scope_catalogue.where, such as `draft = 0`; empty: all rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from scope_catalogue.tables import AnyTable
 
@@ -41,7 +42,7 @@ class Slices:
             where slices that begin at the same time as others do not belong.
         where: which rows have a slice.
         by_thread: in which rows the row's own thread was in it from begin to end; empty: in all of them. None: others
-            may have worked on it, or none.
+            may have worked on it, or none; so one may begin before another one ends.
         flow: which of them arrows lead to, or from; None: none.
     """
 
@@ -71,6 +72,11 @@ class Counter:
     by: tuple[str, ...] = ()
     zero_where: str = ""
     after: str = ""
+
+    def name(self, values: Iterable[Any]) -> str:
+        """The name of the counter that has these values in `by`, without those that are absent."""
+        words = ", ".join(f"{name} {value}" for name, value in zip(self.by, values, strict=True) if value is not None)
+        return f"{self.column}: {words}" if words else self.column
 
 
 @dataclass(frozen=True)

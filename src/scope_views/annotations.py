@@ -3,6 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from scope_views.lanes import Lanes
+
 
 @dataclass(frozen=True)
 class Annotation:
@@ -22,12 +26,16 @@ class Annotation:
 
 def lanes(told: Iterable[Annotation]) -> Iterator[tuple[int, Annotation]]:
     """Each annotation with the number of its lane: slices in a lane follow each other; marks are in lane 0."""
-    ends: dict[tuple[str, str] | None, list[int]] = {}
-    for one in sorted(told, key=lambda each: (each.begin_ns, each.end_ns or 0, each.text)):
-        if one.end_ns is None:
-            yield 0, one
-            continue
-        of_machine = ends.setdefault(one.machine, [])
-        lane = next((lane for lane, end in enumerate(of_machine) if end <= one.begin_ns), len(of_machine))
-        of_machine[lane : lane + 1] = [one.end_ns]
-        yield lane + 1, one
+    ordered = sorted(told, key=lambda each: (each.begin_ns, each.end_ns or 0, each.text))
+    yield from ((0, one) for one in ordered if one.end_ns is None)
+    lasting = [one for one in ordered if one.end_ns is not None]
+    machines = {machine: number for number, machine in enumerate({one.machine for one in lasting})}
+    of_machines, begin_ns, end_ns = (
+        np.array(numbers, np.int64)
+        for numbers in (
+            [machines[one.machine] for one in lasting],
+            [one.begin_ns for one in lasting],
+            [one.end_ns for one in lasting],
+        )
+    )
+    yield from zip((Lanes().of(of_machines, begin_ns, end_ns) + 1).tolist(), lasting, strict=True)

@@ -18,6 +18,7 @@ from scope_views.annotations import Annotation, lanes
 from scope_views.chosen import Chosen
 from scope_views.flows import Flows
 from scope_views.groups import groups_of
+from scope_views.lanes import Lanes, Numbers
 from scope_views.machines import Machines
 from scope_views.printable import printable_json
 
@@ -36,6 +37,7 @@ class ChromeTrace:
         self._since_ns, self._machines = since_ns, Machines()
         self._named: set[tuple[int, int]] = set()
         self._tracks: dict[tuple[Any, ...], int] = {}
+        self._lanes = Lanes()
         self._is_first = True
 
     def begin(self) -> bytes:
@@ -51,7 +53,7 @@ class ChromeTrace:
             pieces += [self._slices(number, stream, slices, part) for slices in timeline.slices]
             pieces += [self._counter(number, stream, counter, part) for counter in timeline.counters]
             if timeline.switches:
-                on_cpu = Slices(("comm",), lasting=timeline.switches.lasted, ending=True)
+                on_cpu = Slices(("comm",), lasting=timeline.switches.lasted, ending=True, by_thread="")
                 pieces.append(self._slices(number, stream, on_cpu, part))
             if timeline.samples:
                 sample = Slices((timeline.samples.stack,), lasting="", where=timeline.samples.where)
@@ -93,7 +95,7 @@ class ChromeTrace:
             return b""
         length = _numbers(batch, slices.lasting) if slices.lasting else np.zeros(batch.num_rows, np.int64)
         begin = _numbers(batch, "ktime_ns") - (length if slices.ending else 0)
-        pids, tids, described = self._places(machine, slices, batch)
+        pids, tids, described = self._places(machine, slices, batch, begin, begin + length)
         names = _repeated(slices.text, batch.num_rows)
         if slices.named:
             groups, places = groups_of(batch, slices.named)
@@ -132,8 +134,13 @@ class ChromeTrace:
         told = told.filter(polars.Series(flows.mask(batch)))
         return self._lines(told) if len(told) else b""
 
-    def _places(self, machine: int, slices: Slices, batch: pa.RecordBatch) -> tuple[Any, Any, bytes]:
-        """Processes and threads of the rows, and the names of threads that are tracks."""
+    def _places(
+        self, machine: int, slices: Slices, batch: pa.RecordBatch, begin_ns: Numbers, end_ns: Numbers
+    ) -> tuple[Any, Any, bytes]:
+        """Processes and threads of the rows, and the names of threads that are tracks.
+
+        Importers leave out a slice that overlaps another one of its thread: it gets a track beside, of the same name.
+        """
         pids, tids = (
             _numbers(batch, name) + (machine * _OF_MACHINE if name == "pid" else 0) for name in ("pid", "tid")
         )
@@ -141,15 +148,26 @@ class ChromeTrace:
         if not by:
             return pids, tids, b""
         groups, places = groups_of(batch, ("pid", *by))
+        names: dict[int, str] = {}
         numbers, events = [], []
         for group in groups:
             pid = (group[0] or 0) + machine * _OF_MACHINE
             words = [f"{name} {value}" for name, value in zip(by, group[1:], strict=True) if value is not None]
             name = ", ".join([*words, *([slices.below] if slices.below else [])])
             track = self._track((pid, name))
+            names[track] = name
             numbers.append(track)
             events += self._of_track(pid, track, name)
-        return pids, np.array(numbers, np.int64)[places], self._joined(events)
+        tids = np.array(numbers, np.int64)[places]
+        if slices.by_thread is None and slices.lasting:
+            lanes, its = self._lanes.of(tids, begin_ns, end_ns), tids.tolist()
+            beside: dict[int, tuple[int, str]] = {}
+            for place in np.flatnonzero(lanes).tolist():
+                track = tids[place] = self._track((its[place], "lane", int(lanes[place])))
+                beside[track] = int(pids[place]), names[its[place]]
+            for track, (pid, name) in beside.items():
+                events += self._of_track(pid, track, name)
+        return pids, tids, self._joined(events)
 
     def _counter(self, machine: int, stream: DescribedStream, counter: Counter, batch: pa.RecordBatch) -> bytes:
         batch = batch.filter(batch[counter.column].is_valid())
@@ -162,11 +180,7 @@ class ChromeTrace:
         names = _repeated(counter.column, batch.num_rows)
         if counter.by:
             groups, places = groups_of(batch, counter.by)
-            texts = [
-                ", ".join(f"{name} {value}" for name, value in zip(counter.by, group, strict=True) if value is not None)
-                for group in groups
-            ]
-            names = polars.Series([f"{counter.column}: {text}" for text in texts])[places]
+            names = polars.Series([counter.name(group) for group in groups])[places]
         pids = _numbers(batch, "pid") if "pid" in batch.schema.names else np.zeros(batch.num_rows, np.int64)
         kinds = {"cat": _repeated(stream.name, batch.num_rows), "ph": _repeated("C", batch.num_rows)}
         where = {"ts": (times - self._since_ns) / 1000, "pid": pids + machine * _OF_MACHINE}

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from tests.e2e.conftest import SCOPE
+from tests.probes.disks import loop_disk
+from tests.probes.test_dns import resolving
 from tests.scheduling import Scheduling, scheduling
 
 WORDS = ["copies", "contexts", "device", "allocate", "end"]
@@ -32,7 +35,7 @@ class Timeline:
 
     tracks: dict[int, Any] = field(default_factory=dict)
     slices: list[tuple[int, str, int, int, dict[str, Any]]] = field(default_factory=list)
-    counters: list[tuple[int, int, int]] = field(default_factory=list)
+    counters: list[tuple[int, int, float]] = field(default_factory=list)
     scheduling: Scheduling = field(default_factory=Scheduling)
 
     def path(self, track: int) -> tuple[str, ...]:
@@ -40,6 +43,17 @@ class Timeline:
         described = self.tracks[track]
         name = described.name or described.thread.thread_name or described.process.process_name
         return (*(self.path(described.parent_uuid) if described.parent_uuid else ()), name)
+
+    def place(self, track: int) -> str:
+        """Pid, tid if there is one, and names of what is below, from the outermost track to this one."""
+        described = self.tracks[track]
+        number = described.process.pid or described.thread.tid
+        outer = f"{self.place(described.parent_uuid)}/" if described.parent_uuid else ""
+        return f"{outer}{number or described.name}"
+
+    def placed(self) -> Counter[tuple[str, str, int, int]]:
+        """(place, name, begin, duration) of all slices."""
+        return Counter((self.place(track), name, begin, lasts) for track, name, begin, lasts, _ in self.slices)
 
 
 def _read(path: Path) -> Timeline:
@@ -73,7 +87,7 @@ def _read(path: Path) -> Timeline:
             name, begin, arguments = stack.pop()
             timeline.slices.append((event.track_uuid, name, begin, time - begin, arguments))
         else:
-            timeline.counters.append((event.track_uuid, time, event.counter_value))
+            timeline.counters.append((event.track_uuid, time, getattr(event, event.WhichOneof("counter_value_field"))))
     assert not any(open_slices.values()), "every slice ends"
     return timeline
 
@@ -153,7 +167,7 @@ def test_streams_and_devices_have_tracks(timeline: Timeline) -> None:
 
 def test_memory_is_a_counter(timeline: Timeline) -> None:
     """A counter per kind and device changes at each allocation and free. It falls to 0 when the process ends."""
-    counters: dict[str, list[int]] = {}
+    counters: dict[str, list[float]] = {}
     for track, _, value in timeline.counters:
         assert timeline.tracks[track].counter.unit == proto.CounterDescriptor.UNIT_SIZE_BYTES
         values = counters.setdefault(timeline.path(track)[-1], [])
@@ -249,6 +263,95 @@ def test_every_probe_has_a_timeline(tmp_path: Path) -> None:
     assert found["lifetime"] == expected("exit", "comm")
     switches = [row for row in rows if row["type"] == "switch" and row["on_cpu_ns"] is not None]
     assert Counter(tid for _, tid, *_ in timeline.scheduling.slices) == Counter(row["tid"] for row in switches)
+
+
+def _drawn(folder: Path, probes: str, *words: str) -> tuple[Timeline, dict[str, list[dict[str, Any]]]]:
+    """The timeline of a trace, and its rows by stream."""
+    path, file = folder / "a.pftrace", folder / "a.json"
+    command = [*SCOPE, "trace", probes, "--perfetto", str(path), "--json", str(file), *words]
+    subprocess.run(command, capture_output=True, check=True)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in map(json.loads, file.read_text().splitlines()):
+        rows.setdefault(row["type"], []).append(row)
+    return _read(path), rows
+
+
+def _slices(
+    rows: list[dict[str, Any]], place: str, name: str, lasting: str = "duration_ns", *, ending: bool = False
+) -> Counter[tuple[str, str, int, int]]:
+    """The slices of rows, as `Timeline.placed` has them."""
+    return Counter(
+        (place.format(**row), name.format(**row), row["ktime_ns"] - ending * row[lasting], row[lasting]) for row in rows
+    )
+
+
+def test_connections_lookups_and_datagrams(tmp_path: Path) -> None:
+    """Each lookup and query is a slice below its thread; each connection and flow one below its process, when it has
+    ended. Queries for both kinds of addresses are under way at once."""
+    timeline, rows = _drawn(tmp_path, "net,dns,udp", "--", *resolving(tmp_path, "fetch", 7))
+    ended, flows = ([row for row in rows[stream] if row["is_last"]] for stream in ("connection", "udp_flow"))
+    of_flow, peer = "{pid}/socket {socket}/remote {remote}/remote_port {remote_port}/udp", "{remote} {remote_port}"
+    assert timeline.placed() == (
+        _slices(rows["dns"], "{pid}/{tid}/dns", "{name} {qtype}")
+        + _slices(rows["dns_lookup"], "{pid}/{tid}/lookups", "{name}")
+        + _slices(ended, "{pid}/connection {connection}/connection", peer, "lifetime_ns", ending=True)
+        + _slices(flows, of_flow, peer, "lifetime_ns", ending=True)
+    )
+    assert (len(rows["dns"]), len(ended)) == (2 * 7, 2 * 7)
+    assert Counter(row["queries"] for row in rows["dns_lookup"]) == {2: 7, 0: 7}, "of the names, and of their addresses"
+    assert len([row for row in flows if row["remote_port"] == 53]) == 7
+    queries = {track for track, *_ in timeline.slices if timeline.place(track).endswith("/dns")}
+    assert len(queries) == 2, "what overlaps is in two rows of the thread's"
+
+
+def test_requests_to_disks(tmp_path: Path) -> None:
+    """Each request is a slice of a disk below its process, as long as it was in the device, though seven are there at
+    once."""
+    if not shutil.which("fio"):
+        pytest.skip("fio is not installed; `deploy/install-packages.sh test` installs it")
+    with loop_disk(tmp_path / "disk") as disk:
+        job = ["--name=both", "--rw=randrw", "--size=4m", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=7"]
+        timeline, rows = _drawn(tmp_path, "block", "--", "fio", *job, f"--filename={disk}")
+    requests = "{pid}/disk {disk}/requests"
+    assert timeline.placed() == _slices(rows["block"], requests, "{operation}", "device_ns", ending=True)
+    places = Counter(timeline.place(track) for track, *_ in timeline.slices)
+    ((place, count),) = places.most_common(1)
+    assert count >= 1024
+    assert 1 < len({track for track, *_ in timeline.slices if timeline.place(track) == place}) <= 7, "at once"
+
+
+def test_the_machine_has_counters(tmp_path: Path) -> None:
+    """What `system` reads are counters: the machine's on their own, named by column; those of processes below them."""
+    timeline, rows = _drawn(tmp_path, "system", "--duration", "7")
+    percents = ("user_percent", "system_percent", "iowait_percent")
+    pressures = ("cpu_pressure_percent", "memory_pressure_percent", "io_pressure_percent")
+    drawn = {
+        "system": ("", (*percents, *pressures, "memory_available_bytes")),
+        "system_disk": ("disk", ("read_bytes", "written_bytes", "busy_percent")),
+        "system_network": ("interface", ("received_bytes", "sent_bytes")),
+        "system_cgroup": (
+            "cgroup",
+            ("cpu_percent", "memory_bytes", "read_bytes", "written_bytes", "throttled_percent"),
+        ),
+        "system_process": ("", ("cpu_percent", "rss_bytes")),
+    }
+    assert {"system", "system_network", "system_process"} <= rows.keys() <= drawn.keys() | {"began"}
+    expected = Counter(
+        (
+            (f"{row['pid']}/" if "pid" in row else "") + (f"{column}: {by} {row[by]}" if by else column),
+            row["ktime_ns"],
+            row[column],
+        )
+        for stream, (by, columns) in drawn.items()
+        for row in rows.get(stream, [])
+        for column in columns
+        if row[column] is not None
+    )
+    assert Counter((timeline.place(track), time, value) for track, time, value in timeline.counters) == expected
+    assert {"user_percent", "memory_available_bytes"} <= {place for place, *_ in expected}
+    units = {timeline.path(track)[-1]: timeline.tracks[track].counter for track, *_ in timeline.counters}
+    assert units["user_percent"].unit_name == "%"
+    assert units["memory_available_bytes"].unit == proto.CounterDescriptor.UNIT_SIZE_BYTES
 
 
 def test_scheduling_is_that_of_the_rows(tmp_path: Path) -> None:

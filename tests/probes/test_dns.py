@@ -13,7 +13,10 @@ import pytest
 from tests.probes.recording import Record, Recording
 
 RESOLVING = Path(__file__).parent / "workloads" / "resolving.py"
-ALONE = ["unshare", "--net", "--mount", "sh", "-c", 'ip link set lo up && mount --bind "$0" /etc/resolv.conf && "$@"']
+ALONE = [
+    *("unshare", "--net", "--mount", "sh", "-c"),
+    'ip link set lo up && ip address add 192.0.2.7/32 dev lo && mount --bind "$0" /etc/resolv.conf && "$@"',
+]
 
 
 def resolving(tmp_path: Path, how: str, count: int) -> list[str]:
@@ -128,6 +131,7 @@ def test_lookups_and_their_queries(record: Record, tmp_path: Path, lookups: str,
     assert len(rows) == THREADS * COUNT + 2
     assert told == Counter((str(row["tid"]), row["name"], results[row["result"]], row["answer"] or "-") for row in rows)
     assert {(row["family"], row["failed"] == (row["result"] != "ok")) for row in rows} == {("ipv4", True)}
+    assert {(row["result"], row["answer"]) for row in rows if row["name"] not in names} == {("ok", "192.0.2.7")}
     assert [row["queries"] for row in rows if row["name"] in names] == [0, 1]
     expected = {
         (row["tid"], row["name"], row["name"] + domain)

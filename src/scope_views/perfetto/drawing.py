@@ -59,14 +59,16 @@ class Drawing:
         tracks = self._tracks_of_slices(slices)
         here = np.flatnonzero(self._has_slice(slices) & (tracks != 0))
         begin_ns, end_ns = (times[here] for times in self._times(slices))
-        lasts = end_ns > begin_ns
+        tracks, lasts = tracks[here], end_ns > begin_ns
+        if slices.by_thread is None:
+            tracks[lasts] = self._tracks.lanes(tracks[lasts], begin_ns[lasts], end_ns[lasts])
         kinds = np.where(lasts, _BEGIN, _INSTANT)
-        begins = Messages(len(here)).varint(9, kinds).varint(11, tracks[here])
+        begins = Messages(len(here)).varint(9, kinds).varint(11, tracks)
         begins.varint(10, self._names(slices)[here]).append(self._arguments(slices).taken(here))
         if slices.flow:
             flows = Flows(self._stream, slices.flow, self._tracks.machine)
             begins.fixed64(47, flows.ids(self._batch)[here], flows.mask(self._batch)[here])
-        ends = Messages(int(lasts.sum())).same(9, _END).varint(11, tracks[here][lasts])
+        ends = Messages(int(lasts.sum())).same(9, _END).varint(11, tracks[lasts])
         return _packets(end_ns[lasts], ends), _packets(begin_ns, begins)
 
     def _has_slice(self, slices: Slices) -> Column:
@@ -131,12 +133,10 @@ class Drawing:
         of = _PROCESS if "pid" in self._batch.schema.names else ()
 
         def describe(key: Group, name: _Name) -> int:
-            named = zip(counter.by, key[len(of) :], strict=True)
-            words = ", ".join(f"{name} {value}" for name, value in named if value is not None)
             of_thread = "tid" in self._batch.schema.names
             process = self._process(key[0], key[1], "" if of_thread else name.text) if of else 0
             unit = self._stream.by_name[counter.column].unit
-            return self._tracks.counter(process, f"{counter.column}: {words}", unit)
+            return self._tracks.counter(process, counter.name(key[len(of) :]), unit)
 
         tracks = self._tracks_of((*of, *counter.by), describe)
         times = self._numbers("ktime_ns") + (self._numbers(counter.after) if counter.after else 0)

@@ -3,7 +3,10 @@
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+import numpy as np
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+
+from scope_views.lanes import Lanes, Numbers
 
 SEQUENCE = 1  # all packets are one sequence: texts are known by number in the whole trace
 CLEARED, NEEDED = 1, 2  # TracePacket.SequenceFlags
@@ -29,6 +32,8 @@ class Tracks:
         self._named: set[tuple[int, int]] = set()  # processes
         self._others: set[int] = set()  # threads without a track
         self._names: dict[int, tuple[str, int]] = {}  # of threads, each with when it had the name
+        self._parents: dict[int, tuple[int, str]] = {}  # of named tracks, each with its name
+        self._lanes = Lanes()
 
     def _packet(self, **content: Any) -> Any:
         """A new packet."""
@@ -93,7 +98,20 @@ class Tracks:
 
     def named(self, parent: int, name: str, apart: Hashable = None) -> int:
         """A track under another; those that only differ in `apart` are shown as one, with rows as needed."""
-        return self._track((parent, name, apart), parent, name=name)
+        number = self._track((parent, name, apart), parent, name=name)
+        self._parents[number] = parent, name
+        return number
+
+    def lanes(self, tracks: Numbers, begin_ns: Numbers, end_ns: Numbers) -> Numbers:
+        """The tracks of slices on named tracks, shape (slices,): for those that overlap, tracks with the same name.
+
+        Perfetto takes the latest begin on a track for that of the slice that ends.
+        """
+        lanes, found = self._lanes.of(tracks, begin_ns, end_ns), tracks.copy()
+        for place in np.flatnonzero(lanes).tolist():
+            parent, name = self._parents[int(tracks[place])]
+            found[place] = self._track((int(tracks[place]), "lane", int(lanes[place])), parent, name=name)
+        return found
 
     def counter(self, parent: int, name: str, unit: str) -> int:
         """The track of a counter, with the unit of its values."""

@@ -36,7 +36,8 @@ def answer(asked: bytes) -> bytes | None:
     if not code and kind in ADDRESSES:
         alias = b"\x05other\xc0\x0c"
         records = [struct.pack("!HHHIH", 0xC00C, 5, 1, 60, len(alias)) + alias]
-        records.append(struct.pack("!HHHIH", 0xC00C, kind, 1, 60, len(ADDRESSES[kind])) + ADDRESSES[kind])
+        its_place = 0xC000 | (end + 12)  # behind the head of its record
+        records.append(struct.pack("!HHHIH", its_place, kind, 1, 60, len(ADDRESSES[kind])) + ADDRESSES[kind])
     return asked[:2] + struct.pack("!5H", 0x8180 | code, 1, len(records), 0, 0) + asked[12:end] + b"".join(records)
 
 
@@ -115,6 +116,17 @@ def resolver() -> None:
     for n in range(COUNT):
         with contextlib.suppress(OSError):
             socket.getaddrinfo(f"library{n}.example.test", None, socket.AF_INET)
+
+
+def fetch() -> None:
+    """Looks up the IPv4 and IPv6 addresses of names, and sends each a byte over TCP, to a server of this process."""
+    with socket.create_server(("192.0.2.7", 8080)) as server:
+        for n in range(COUNT):
+            found = socket.getaddrinfo(f"site{n}.example.test", 8080, type=socket.SOCK_STREAM)
+            (address,) = [address for family, *_, address in found if family == socket.AF_INET]
+            with socket.create_connection(address) as client, server.accept()[0] as peer:
+                client.sendall(b"x")
+                peer.recv(1)
 
 
 def serve_others() -> None:

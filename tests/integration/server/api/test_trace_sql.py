@@ -136,6 +136,36 @@ async def test_chromes_json(server: Server, tmp_path: Path) -> None:
     assert marks == [["overlaps", 30], ["step 1200 epoch=3", 0], ["warm-up", 30]]
 
 
+@pytest.mark.parametrize("at_once", [1, 1000])
+@pytest.mark.parametrize("form", ["perfetto", "chrome"])
+async def test_what_overlaps_has_its_own_length(
+    line: Line, start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, form: str, at_once: int
+) -> None:
+    """A thread's queries may be under way at once: each is a slice with its own begin and length, within no other.
+
+    That is so however many rows are read at a time.
+    """
+    monkeypatch.setattr("scope_server.api.resources.trace._ROWS", at_once)
+    queries = [("a", 0, 10), ("b", 2, 3), ("c", 5, 10), ("d", 15, 2), ("e", 16, 3)]
+    of_thread = {"pid": 9, "tid": 9, "comm": "client", "qtype": "aaaa"}
+    rows = [
+        of_thread | {"name": name, "ktime_ns": FIRST_KTIME_NS + begin * MS, "duration_ns": length * MS}
+        for name, begin, length in queries
+    ]
+    await store(line, "dns", rows)
+    async with start_server() as server:
+        trace = await _drawn(server, tmp_path / "trace", form)
+    errors, slices, tracks = sql(
+        trace,
+        _ERRORS,
+        "SELECT name, (ts - (SELECT MIN(ts) FROM slice)) / 1000000, dur / 1000000, depth FROM slice ORDER BY ts",
+        "SELECT DISTINCT track_id FROM slice",
+    )
+    assert errors == []
+    assert slices == [[f"{name} aaaa", begin, length, 0] for name, begin, length in queries]
+    assert len(tracks) == 2, "as few rows as needed"
+
+
 async def test_annotations_alone(start_server: StartServer, tmp_path: Path) -> None:
     """Without a row, they are a trace; one outside of the window is not in it."""
     async with start_server() as server:
