@@ -17,6 +17,7 @@ from tests.e2e.conftest import SCOPE
 from tests.probes.disks import loop_disk
 from tests.probes.test_dns import resolving
 from tests.scheduling import Scheduling, scheduling
+from tests.trace_processor import sql
 
 WORDS = ["copies", "contexts", "device", "allocate", "end"]
 SOURCE = Path(__file__).parents[1] / "probes/workloads/cuda_contexts.c"
@@ -302,6 +303,21 @@ def test_connections_lookups_and_datagrams(tmp_path: Path) -> None:
     assert len([row for row in flows if row["remote_port"] == 53]) == 7
     queries = {track for track, *_ in timeline.slices if timeline.place(track).endswith("/dns")}
     assert len(queries) == 2, "what overlaps is in two rows of the thread's"
+
+
+def test_arrows_lead_from_lookups_to_their_queries(tmp_path: Path) -> None:
+    """Perfetto draws an arrow from each lookup through the queries that its thread sent for it."""
+    _, rows = _drawn(tmp_path, "dns", "--", *resolving(tmp_path, "fetch", 5))
+    at = "(SELECT name || ' ' || ts FROM slice WHERE id = slice_{})"
+    (arrows,) = sql(tmp_path / "a.pftrace", f"SELECT {at.format('out')}, {at.format('in')} FROM flow")
+    queries = sorted(rows["dns"], key=lambda row: row["ktime_ns"])
+    expected: list[tuple[str, str]] = []
+    for lookup in rows["dns_lookup"]:
+        its = [row for row in queries if row["looked_up"] == lookup["name"]]
+        told = [f"{row['name']} {row['qtype']} {row['ktime_ns']}" for row in its]
+        expected += pairwise([f"{lookup['name']} {lookup['ktime_ns']}", *told])
+    assert sorted(map(tuple, arrows)) == sorted(expected)
+    assert len(expected) == 2 * 5
 
 
 def test_requests_to_disks(tmp_path: Path) -> None:

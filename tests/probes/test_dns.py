@@ -120,19 +120,20 @@ def served(tmp_path: Path) -> Iterator[str]:
 def test_lookups_and_their_queries(record: Record, tmp_path: Path, lookups: str, served: str) -> None:
     """Each call of getaddrinfo() is a row with its result, and queries tell their call, in threads that run at once.
 
-    Nothing is known in the first search domain, so each name takes two queries; localhost takes none.
+    Nothing is known in the first search domain, so each name takes two queries; localhost takes none. Of two calls with
+    the same name, each has its own query.
     """
     file = tmp_path / "told"
-    names = ("localhost", "nx.example.test.")
+    names = ("localhost", "nx.example.test.", "nx.example.test.")
     recording = record("dns", [lookups, served, str(file), str(THREADS), str(COUNT), *names])
     told = Counter(tuple(line.split()) for line in file.read_text().splitlines())
     rows, queries = recording.rows("dns_lookup"), recording.rows("dns")
     results = {"ok": "0", "noname": "-2", "nodata": "-5"}
-    assert len(rows) == THREADS * COUNT + 2
+    assert len(rows) == THREADS * COUNT + 3
     assert told == Counter((str(row["tid"]), row["name"], results[row["result"]], row["answer"] or "-") for row in rows)
     assert {(row["family"], row["failed"] == (row["result"] != "ok")) for row in rows} == {("ipv4", True)}
     assert {(row["result"], row["answer"]) for row in rows if row["name"] not in names} == {("ok", "192.0.2.7")}
-    assert [row["queries"] for row in rows if row["name"] in names] == [0, 1]
+    assert [row["queries"] for row in rows if row["name"] in names] == [0, 1, 1]
     expected = {
         (row["tid"], row["name"], row["name"] + domain)
         for row in rows
@@ -142,7 +143,11 @@ def test_lookups_and_their_queries(record: Record, tmp_path: Path, lookups: str,
     searched = Counter((row["tid"], row["looked_up"], row["name"]) for row in queries if row["looked_up"] not in names)
     assert searched == dict.fromkeys(expected, 1)
     assert {row["queries"] for row in rows if row["name"] not in names} == {2}
-    assert [row["name"] for row in queries if row["looked_up"] in names] == ["nx.example.test"]
+    numbered = {(row["tid"], row["lookup"]): row["name"] for row in rows}
+    assert len(numbered) == len(rows)
+    assert all(numbered[row["tid"], row["lookup"]] == row["looked_up"] for row in queries)
+    asked = [(row["name"], row["lookup"]) for row in queries if row["looked_up"] in names]
+    assert asked == [("nx.example.test", row["lookup"]) for row in rows if row["name"] == names[1]]
     assert recording.accounts["dns_lookup"].lost == {}
 
 
@@ -160,7 +165,7 @@ def test_a_lookup_that_never_returns_is_counted(record: Record, tmp_path: Path, 
 def test_queries_without_lookups(record: Record, tmp_path: Path) -> None:
     """Without lookups, nothing is attached to the C library; a program's own queries name no lookup."""
     recording, rows, _ = ran(record, tmp_path, "resolver", 3, lookups=False)
-    assert [row["looked_up"] for row in rows] == [None] * 3
+    assert [(row["looked_up"], row["lookup"]) for row in rows] == [(None, None)] * 3
     assert recording.places == []
     _, rows, _ = ran(record, tmp_path, "tcp", 3)
-    assert [row["looked_up"] for row in rows] == [None] * 3
+    assert [(row["looked_up"], row["lookup"]) for row in rows] == [(None, None)] * 3

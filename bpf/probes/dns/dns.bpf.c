@@ -46,6 +46,7 @@ struct {
 
 /* What a program looked up by name, when that led to a query. */
 struct dns_asked {
+	__u64 number; /* of the lookup */
 	__u32 length;
 	char name[NAME_BYTES];
 };
@@ -81,7 +82,7 @@ static __always_inline void emit(struct dns_scratch *scratch, const struct dns_k
 	struct dns_asked *before = bpf_map_lookup_elem(&asked, key);
 	struct dns_event *event = &scratch->event;
 	bool known = query->owner.state == SCOPE_OWNER_KNOWN;
-	__u32 length = query->question_bytes - 6; /* without the first length, the last one, type and class */
+	__u64 length = query->question_bytes - 6; /* without the first length, the last one, type and class */
 	__u32 looked_up = before ? before->length : 0;
 
 	if (!scope_owner_passes(&query->owner))
@@ -98,7 +99,7 @@ static __always_inline void emit(struct dns_scratch *scratch, const struct dns_k
 	event->name.offset = 0;
 	event->name.length = length;
 	__builtin_memcpy(scratch->name, query->name + 1, NAME_BYTES - 1);
-	event->by_lookup = before != NULL;
+	event->lookup = before ? before->number : 0;
 	event->looked_up.offset = before ? NAME_BYTES : 0;
 	event->looked_up.length = looked_up;
 	if (before) {
@@ -108,6 +109,7 @@ static __always_inline void emit(struct dns_scratch *scratch, const struct dns_k
 	barrier_var(length);
 	if (length >= 2 * NAME_BYTES)
 		return;
+	barrier_var(length); /* 6.1's verifier knows bounds of what is spilled after the check, in 64 bits */
 	if (!known)
 		scope_count_incomplete(stream_dns);
 	scope_output_for(&event->header, known ? &query->owner.whose : NULL, stream_dns, query->sent_ns,
@@ -170,6 +172,7 @@ int dns_sent(struct __sk_buff *skb)
 	if (!lookup)
 		return 1;
 	__sync_fetch_and_add(&lookup->queries, 1);
+	scratch->asked.number = lookup->number;
 	scratch->asked.length = lookup->length;
 	__builtin_memcpy(scratch->asked.name, lookup->name, NAME_BYTES);
 	if (bpf_map_update_elem(&asked, &key, &scratch->asked, BPF_ANY))

@@ -67,6 +67,7 @@ struct dns_event {
 	struct scope_text name;
 	struct scope_text looked_up;
 	__u64 duration_ns;
+	__u64 lookup; /* its number; 0: none */
 	struct scope_address server;
 	struct scope_address answer; /* the first one */
 	enum dns_type qtype;
@@ -77,8 +78,6 @@ struct dns_event {
 	__u16 attempts;
 	__u8 truncated;
 	__u8 failed;
-	__u8 by_lookup; /* looked_up is a name */
-	__u8 pad[7];
 };
 
 /* A call of getaddrinfo(). The header has the time of its entry. */
@@ -86,6 +85,7 @@ struct dns_lookup_event {
 	struct scope_header header;
 	struct scope_text name;
 	__u64 duration_ns;
+	__u64 lookup;
 	struct scope_address answer; /* the first one */
 	enum dns_lookup_family family;
 	enum dns_lookup_result result;

@@ -30,6 +30,7 @@ struct lookup_key {
 
 /* A running call, where programs for packets find it: they cannot read the thread's state on all kernels. */
 struct lookup {
+	__u64 number; /* the time, which no other call of the thread began at */
 	__u32 queries;
 	__u32 family;
 	__u32 length; /* of the name */
@@ -102,6 +103,7 @@ int dns_lookup_enter(struct pt_regs *ctx)
 		bpf_probe_read_user(&hints, sizeof(hints), (void *)args[2]);
 	lookup->family = hints.family;
 	lookup->queries = 0;
+	lookup->number = bpf_ktime_get_boot_ns();
 	frame->result = args[3];
 	key.tid = task->pid;
 	key.depth = thread->calls.depth;
@@ -157,6 +159,7 @@ int dns_lookup_return(struct pt_regs *ctx)
 	event = &thread->made.event;
 	length = lookup->length;
 	event->duration_ns = now_ns - frame->call.entered_ns;
+	event->lookup = lookup->number;
 	event->family = lookup->family;
 	event->queries = lookup->queries;
 	event->result = (__s32)PT_REGS_RC(ctx);

@@ -5,11 +5,12 @@ from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Settled, Stream
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
+from scope_catalogue.shown import Flow, Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, Failed, Quantiles, Sum, Table
 
 _NS_PER_MS = 1_000_000
+_BY_LOOKUP = ("tid", "lookup")
 
 GUIDE = Guide(
     examples=(
@@ -30,8 +31,9 @@ GUIDE = Guide(
         "A row of `dns_lookup` is a call of getaddrinfo(), in any C library: what the program wanted, what it got, and "
         "how many queries its thread sent for that. None, although the call succeeded: the name came from a cache, a "
         "file, or another process, such as systemd-resolved, whose queries are rows of its own.",
-        "`looked_up` joins both: which lookup a query was sent for. So `db` shows as a query for `db.example.org` for "
-        "each domain that the resolver tried.",
+        "`looked_up` tells which name a query was sent for. So `db` shows as a query for `db.example.org` for each "
+        "domain that the resolver tried. `tid` and `lookup` join both streams; on timelines, an arrow leads from a "
+        "lookup through its queries.",
     ),
     limits=(
         "Encrypted DNS (ports 443 and 853) and ports other than 53 are not recorded.",
@@ -61,6 +63,7 @@ PROBE = Probe(
             columns={
                 "name": Column("the name that was asked for"),
                 "looked_up": Column("the name that getaddrinfo() was called with; absent if it was not called"),
+                "lookup": Column("number of that call, within its thread; absent if there was none", identity=True),
                 "qtype": Column("what was asked for: a, aaaa, ptr, ...; a number if the type has no name here"),
                 "code": Column(
                     "the answer's code: noerror, nxdomain, servfail, ...; timeout or unanswered without one"
@@ -85,11 +88,18 @@ PROBE = Probe(
                     ),
                 ),
                 line=("server", "qtype", "code", "answer", "duration_ns", "name"),
-                timeline=Timeline(slices=(Slices(named=("name", "qtype"), below="dns"),)),
+                timeline=Timeline(
+                    slices=(
+                        Slices(
+                            named=("name", "qtype"),
+                            below="dns",
+                            flow=Flow("dns_lookup", _BY_LOOKUP, where="lookup is not null"),
+                        ),
+                    )
+                ),
             ),
             rollup=Rollup(measured="duration_ns"),
-            hidden=("by_lookup",),
-            null_unless={"looked_up": "by_lookup"},
+            null_unless={"looked_up": "lookup", "lookup": "lookup"},
             settled=Settled("dns_settle"),
         ),
         Stream(
@@ -97,6 +107,7 @@ PROBE = Probe(
             "one row per call of getaddrinfo(), timed at its entry",
             columns={
                 "name": Column("the name that the program wants; empty if it wants none"),
+                "lookup": Column("number of the call, within its thread; its queries have it, too", identity=True),
                 "family": Column("the addresses that it wants: any, ipv4 or ipv6"),
                 "result": Column("what it got: ok, noname, again, ...: EAI_* of getaddrinfo(3)"),
                 "failed": Column("1 if the result is not ok"),
@@ -114,7 +125,16 @@ PROBE = Probe(
                     ),
                 ),
                 line=("family", "result", "answer", "queries", "duration_ns", "name"),
-                timeline=Timeline(slices=(Slices(named=("name",), below="lookups", by_thread=""),)),
+                timeline=Timeline(
+                    slices=(
+                        Slices(
+                            named=("name",),
+                            below="lookups",
+                            by_thread="",
+                            flow=Flow("dns_lookup", _BY_LOOKUP, begins=True, where="queries > 0"),
+                        ),
+                    )
+                ),
             ),
             rollup=Rollup(measured="duration_ns"),
         ),
