@@ -10,11 +10,13 @@ import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from tests.probes.test_dns import resolving
 
 from scope_catalogue.catalogue import probes
 
@@ -153,6 +155,49 @@ def test_lines_are_in_order_of_time() -> None:
     assert {line[1] for line in rows} == {"exec", "fork", "exit", "open", "file_op"}
     assert [line[2] for line in rows if line[1] == "exec"] == ["sh", "ls"]
     assert f"{len(rows)} rows in " in traced.stderr
+
+
+def test_connections_and_the_lookups_before_them(tmp_path: Path) -> None:
+    """Two probes record one command: each lookup, query and connection is a row of it, and a line of --lines.
+
+    The command looks up 11 names, and connects to each before it looks up the next one.
+    """
+    file, count = tmp_path / "rows", 11
+    silent = ["sh", "-c", 'exec "$@" > /dev/null', "sh", *resolving(tmp_path, "fetch", count)]
+    traced = scope("trace", "net,dns", "--lines", "--json", str(file), "--", *silent)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(map(json.loads, file.read_text().splitlines()[1:]), key=lambda row: row["ktime_ns"]):
+        rows.setdefault(row["type"], []).append(row)
+    names = [f"site{n}.example.test" for n in range(count)]
+    address, both = "192.0.2.7", (("a", "192.0.2.7"), ("aaaa", "2001:db8::7"))
+    assert {stream: len(its) for stream, its in rows.items()} == {
+        "connection": 2 * count,
+        "dns": 2 * count,
+        "dns_lookup": 2 * count,  # of the names, and of their addresses
+    }
+    assert len({row["pid"] for its in rows.values() for row in its}) == 1
+    asked = Counter((row["name"], row["looked_up"], row["qtype"], row["answer"], row["code"]) for row in rows["dns"])
+    assert asked == Counter((name, name, qtype, found, "noerror") for name in names for qtype, found in both)
+    lookups = [row for row in rows["dns_lookup"] if row["queries"]]
+    assert [(row["name"], row["queries"], row["result"]) for row in lookups] == [(name, 2, "ok") for name in names]
+    of_connections = Counter(
+        tuple(row[name] for name in ("direction", "is_first", "is_last", "sent_bytes", "received_bytes", "error"))
+        for row in rows["connection"]
+    )
+    assert of_connections == {("outgoing", 1, 1, 1, 0, 0): count, ("incoming", 1, 1, 0, 1, 0): count}
+    connects = [row for row in rows["connection"] if row["direction"] == "outgoing"]
+    assert {(row["remote"], row["remote_port"]) for row in connects} == {(address, 8080)}
+    begins = [row["ktime_ns"] - row["lifetime_ns"] for row in connects]
+    ends = [row["ktime_ns"] + row["duration_ns"] for row in lookups]
+    ordered = [time for pair in zip(ends, begins, strict=True) for time in pair]
+    assert ordered == sorted(ordered), "a connect follows each lookup"
+    lines = [line.split() for line in traced.stdout.splitlines()]
+    assert Counter(line[1] for line in lines) == dict.fromkeys(rows, 2 * count)
+    assert Counter(line[-1] for line in lines if line[1] == "dns") == {f"name={name}": 2 for name in names}
+    told = Counter((line[5], line[6]) for line in lines if line[1] == "connection")
+    assert told[f"{address}:8080", "direction=outgoing"] == count
+    assert f"{6 * count} rows in " in traced.stderr
+    assert "none lost" in traced.stderr
 
 
 def test_a_watched_process_ends_the_trace(tmp_path: Path) -> None:
