@@ -219,10 +219,22 @@ PROBE = Probe(
                         title="calls in which programs are blocked",
                     ),
                     Table(
-                        ("thread_comm", "tid", "blocked_in", "file_kind", "path", "disk", "remote", "remote_port"),
+                        ("thread_comm", "tid", "blocked_in", "file_kind", "path"),
                         (Sum("count"), Sum("blocked_ns"), Quantiles("duration")),
                         where="blocked_ns > 0",
                         title="calls in which threads are blocked, by file",
+                    ),
+                    Table(
+                        ("thread_comm", "tid", "blocked_in", "remote", "remote_port"),
+                        (Sum("count"), Sum("blocked_ns"), Quantiles("duration")),
+                        where="remote is not null",
+                        title="calls in which threads are blocked by peers",
+                    ),
+                    Table(
+                        ("comm", "blocked_in", "disk"),
+                        (Sum("count"), Sum("blocked_ns"), Quantiles("duration")),
+                        where="disk is not null",
+                        title="calls in which programs are blocked by files of disks",
                     ),
                     Table(
                         ("comm", "blocked_in", "stack"),
