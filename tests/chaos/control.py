@@ -12,7 +12,7 @@ from scope_cli.client import Client
 from scope_cli.errors import CommandError
 
 MOST_S = 15.0 * float(os.environ.get("SLOWNESS", "4"))  # a machine that does other work, too, is slower
-_REST_S = 0.5
+_REST_S = 1.0
 
 
 class Control:
