@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tracefs import INSTANCES
 
 SECTOR = 512
 
@@ -50,6 +51,22 @@ def mounted(disk: str, folder: Path) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", folder], check=True)
+
+
+@contextmanager
+def in_memory(folder: Path, size: str) -> Iterator[Path]:
+    """A file system in memory with this much room at `folder`, which is made, until the end of the block."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def knows_the_beginning() -> bool:
+    """Whether the kernel says when a request is made (since 6.5)."""
+    return (INSTANCES.parent / "events" / "block" / "block_io_start").exists()
 
 
 def of_disk(disk: str) -> Path:

@@ -9,9 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.probes.disks import SECTOR, assert_counted, counters, loop_disk, mounted, number, of, of_disk, python
+from tests.probes.disks import (
+    SECTOR,
+    assert_counted,
+    counters,
+    knows_the_beginning,
+    loop_disk,
+    mounted,
+    number,
+    of,
+    of_disk,
+    python,
+)
 from tests.probes.recording import Record, Recording
-from tests.tracefs import INSTANCES, seen
+from tests.tracefs import seen
 
 from scope_bpf.catalogue.target import Target
 
@@ -67,7 +78,7 @@ def traced(lines: list[str], device: str) -> Counter[tuple[object, ...]]:
 @pytest.fixture
 def everything(record: Record, tmp_path: Path) -> Iterator[tuple[str, Recording, list[str], Counter[str]]]:
     """A disk, what was recorded of all that a file system asks of it, the kernel's trace, and the disk's counters."""
-    if not (INSTANCES.parent / "events" / "block" / "block_io_start").exists():
+    if not knows_the_beginning():
         pytest.skip("the kernel has no block_io_start (since 6.5)")
     with loop_disk(tmp_path / "disk") as disk, mounted(disk, tmp_path / "mounted") as folder:
         os.sync()
