@@ -1,13 +1,14 @@
 """Files of `scope trace --perfetto`, read by the rules of Perfetto's importer."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -333,7 +334,12 @@ def test_requests_to_disks(tmp_path: Path) -> None:
     places = Counter(timeline.place(track) for track, *_ in timeline.slices)
     ((place, count),) = places.most_common(1)
     assert count >= 1024
-    assert 1 < len({track for track, *_ in timeline.slices if timeline.place(track) == place}) <= 7, "at once"
+    its = [row for row in rows["block"] if requests.format(**row) == place]
+    begun = [(row["ktime_ns"] - row["device_ns"], 1) for row in its]
+    at_once = max(accumulate(step for _, step in sorted([*begun, *((row["ktime_ns"], -1) for row in its)])))
+    assert 1 < at_once <= 7
+    lanes = {track for track, *_ in timeline.slices if timeline.place(track) == place}
+    assert at_once <= len(lanes) <= at_once * (os.cpu_count() or 1), "each CPU has its rows"
 
 
 def test_the_machine_has_counters(tmp_path: Path) -> None:
