@@ -84,6 +84,12 @@ static __always_inline bool scope_nobody_passes(void)
 	return !scope_filter.family && !scope_filter.by_comm && !scope_filter.exe_inode && !scope_filter.by_cgroup;
 }
 
+/* Is a cgroup the only thing that the filter asks for? Then it can be asked about what belongs to no process, too. */
+static __always_inline bool scope_cgroup_alone_decides(void)
+{
+	return scope_filter.by_cgroup && !scope_filter.family && !scope_filter.by_comm && !scope_filter.exe_inode;
+}
+
 /* Is this task watched? For programs that run rarely; others cache the result for the pid, see thread.bpf.h. */
 static __always_inline bool scope_passes(struct task_struct *task)
 {

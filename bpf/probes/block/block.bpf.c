@@ -123,13 +123,25 @@ static __always_inline void fill_disk(char *name, struct gendisk *disk)
 	bpf_probe_read_kernel(name, BLOCK_DISK_NAME, &disk->disk_name);
 }
 
-static __always_inline __u64 charged_cgroup(struct request *request)
+/* The cgroup that the request is charged to; NULL: unknown. */
+static __always_inline struct cgroup *charged_cgroup(struct request *request)
 {
 	struct bio *bio = request->bio;
 
-	if (!bpf_core_field_exists(bio->bi_blkg))
-		return 0;
-	return bio->bi_blkg->blkcg->css.cgroup->kn->id;
+	return bpf_core_field_exists(bio->bi_blkg) ? bio->bi_blkg->blkcg->css.cgroup : NULL;
+}
+
+/*
+ * Does a kernel thread make the request for the watched cgroup, as it does with what processes of the cgroup have
+ * written to memory before? Only version 2 charges write-back to cgroups; ids of version 1 are others.
+ */
+static __always_inline bool is_for_watched_cgroup(struct request *request, const struct block_request *kept)
+{
+	struct cgroup *cgroup = charged_cgroup(request);
+
+	if (!cgroup || !kept->by_kernel || !scope_cgroup_alone_decides() || cgroup->root->hierarchy_id)
+		return false;
+	return cgroup_ancestor_id(cgroup, scope_filter.cgroup_level) == scope_filter.cgroup_id;
 }
 
 static __always_inline __u32 device_of(struct request *request, struct gendisk *disk)
@@ -157,6 +169,7 @@ static __always_inline void emit(struct request *request, const struct block_req
 				 __u64 device_ns, bool failed)
 {
 	struct gendisk *disk = disk_of(request);
+	struct cgroup *cgroup = charged_cgroup(request);
 	__u64 flags = request->cmd_flags;
 	struct block_event *event =
 		scope_reserve_owned(&kept->owner, stream_block, kept->made_ns + queue_ns + device_ns, sizeof(*event));
@@ -166,7 +179,7 @@ static __always_inline void emit(struct request *request, const struct block_req
 	event->queue_ns = queue_ns;
 	event->device_ns = device_ns;
 	event->sector = kept->bytes ? request->__sector : 0;
-	event->charged_cgroup_id = charged_cgroup(request);
+	event->charged_cgroup_id = cgroup ? cgroup->kn->id : 0;
 	event->bytes = kept->bytes;
 	event->device = device_of(request, disk);
 	event->operation = operation_of(request, kept);
@@ -221,7 +234,7 @@ int BPF_PROG(request_done, struct request *request, int error, unsigned int byte
 	if (!kept || bytes < request->__data_len || is_flushed_later(request))
 		return 0;
 	issued_ns = kept->issued_ns ? kept->issued_ns : now_ns;
-	if (scope_owner_passes(&kept->owner)) {
+	if (scope_owner_passes(&kept->owner) || is_for_watched_cgroup(request, kept)) {
 		if (scope_summarize)
 			summarize(request, kept, issued_ns - kept->made_ns, now_ns - issued_ns, error != 0);
 		else

@@ -34,7 +34,10 @@ GUIDE = Guide(
     ),
     limits=(
         "Reads from the page cache make no request: `scope trace files` shows them.",
-        "Traces of a process or cgroup miss the write-back of what it wrote, which kernel threads do.",
+        "Traces of a process miss the write-back of what it wrote, which kernel threads do. Those of a cgroup or a "
+        "container, without another target, have what the kernel charges to it. For write-back, cgroup v2 needs the "
+        "controllers `io` and `memory` there, and a file system that tells whose pages it writes, such as ext4, XFS or "
+        "Btrfs. The write-back of a file that several cgroups write to is charged to one of them at a time.",
         "The wait for a place in a full queue, and that for a cgroup's own limit (`io.max`), come before the request: "
         "they are in neither time.",
         "Before Linux 6.5, the time begins when a request enters a queue or, without a scheduler, the device; and "
