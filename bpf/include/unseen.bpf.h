@@ -9,6 +9,7 @@ enum scope_unseen {
 	SCOPE_UNSEEN_URING,	 /* submissions to io_uring; not those that the kernel polls for (SQPOLL) */
 	SCOPE_UNSEEN_URING_ENDS, /* operations of io_uring that the kernel does not tell the end of */
 	SCOPE_UNSEEN_AIO,	 /* operations that are submitted to Linux AIO */
+	SCOPE_UNSEEN_KILLS,	 /* kills for lack of memory */
 	SCOPE_UNSEEN_KINDS
 };
 

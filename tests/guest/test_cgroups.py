@@ -17,7 +17,7 @@ set -e
 mkdir /mnt/disk
 mount /dev/nullb0 /mnt/disk
 exec "$1" -m pytest -q -p no:cacheprovider --basetemp=/mnt/disk/tests tests/probes/test_cgroups.py \\
-    tests/probes/version_2.py
+    tests/probes/version_2.py tests/probes/test_memory.py -k "not mappings and not stacks and not faults"
 """
 
 
@@ -25,4 +25,4 @@ def test_all_figures_are_those_of_version_2() -> None:
     """CPU time, limits, memory, kills, disks and write-back are right where each controller is in cgroup v2."""
     kernel = fetch_kernel(CACHE)
     ran = run_in_guest(["sh", "-c", SCRIPT, "sh", sys.executable, str(kernel.parents[3])], kernel=kernel)
-    assert (ran.returncode, "8 passed" in ran.output) == (0, True), ran.output
+    assert (ran.returncode, "13 passed" in ran.output) == (0, True), ran.output

@@ -5,13 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.probes.cgroups import ROOT, limited
 from tests.probes.recording import Record
+from tests.tracefs import seen
+
+from scope_bpf.probes import probe_named
 
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -156,3 +161,59 @@ def test_a_process_beyond_its_cgroups_limit(
     stalls = [row for row in recording.rows("reclaim") if row["pid"] == child and row["kind"] == "cgroup"]
     assert stalls and all(row["duration_ns"] > 0 and row["reclaimed_bytes"] is not None for row in stalls)
     assert recording.accounts["oom_kill"].lost == {}
+
+
+def test_kills_that_cannot_be_recorded_are_counted(record: Record, small_cgroup: Path) -> None:
+    """On an older kernel that does not allow fentry, either, a note tells how many kills there were."""
+    probe = probe_named("memory")
+    (older,) = [way for way in probe.alternatives if way.unseen]
+    recording = record(replace(probe, alternatives=(older,)), [*PYTHON, HUNGRY, str(small_cgroup)], stacks=False)
+    assert recording.notes == ["not recorded by memory: 1 kills for lack of memory"]
+    assert recording.rows("oom_kill") == []
+
+
+READS = """
+import os, sys
+open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))
+with open(sys.argv[2], "rb", buffering=0) as file:
+    while file.read(1 << 20):
+        pass
+"""
+
+
+def test_stalls_of_a_cgroup_are_the_kernels(record: Record, small_cgroup: Path, tmp_path: Path) -> None:
+    """A process that reads more than its cgroup may keep in memory stalls as often, and gets back as much each time, as
+    the kernel's own trace says."""
+    data = tmp_path / "data"
+    with data.open("wb") as file:
+        file.write(os.urandom(64 << 20))
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    with seen("vmscan/mm_vmscan_memcg_reclaim_end") as lines:
+        recording = record("memory", [*PYTHON, READS, str(small_cgroup), str(data)], stacks=False)
+    told = [int(line.partition("nr_reclaimed=")[2]) * PAGE for line in lines if is_of(line, recording.pid)]
+    rows = [row for row in recording.rows("reclaim") if row["kind"] == "cgroup"]
+    assert [row["reclaimed_bytes"] for row in rows] == told != []
+    assert {(row["pid"], row["order"]) for row in rows} == {(recording.pid, 0)}
+    assert sum(told) > 32 << 20
+
+
+def test_compaction_is_the_kernels(record: Record) -> None:
+    """A process that has the kernel compact memory is held up once for each zone, as the kernel's own trace says; it
+    wants no pages itself."""
+    compact = Path("/proc/sys/vm/compact_memory")
+    if not compact.exists():
+        pytest.skip("the kernel has no compaction")
+    with seen("compaction/mm_compaction_begin") as lines:
+        began = time.monotonic_ns()
+        recording = record("memory", ["sh", "-c", f"echo 1 > {compact}"], stacks=False)
+        took = time.monotonic_ns() - began
+    rows = [row for row in recording.rows("reclaim") if row["kind"] == "compaction"]
+    assert len(rows) == sum(is_of(line, recording.pid) for line in lines) > 0
+    assert {(row["pid"], row["order"], row["reclaimed_bytes"]) for row in rows} == {(recording.pid, None, None)}
+    assert 0 < sum(row["duration_ns"] for row in rows) < took
+
+
+def is_of(line: str, pid: int) -> bool:
+    """Whether a line of the kernel's trace is of a thread: `sh-123 [000] ..... 4.5: event: ...`."""
+    return f"-{pid} " in line.partition("[")[0]

@@ -1,18 +1,22 @@
-"""What needs cgroup v2 with its controllers: run in a guest, by tests/guest/test_cgroups.py.
+"""What needs cgroup v2 with its controllers, or fentry: run in a guest, by tests/guest/test_cgroups.py.
 
-The `block` probe of a cgroup has the write-back that the kernel charges to it, which version 2 alone does.
+The `block` probe of a cgroup has the write-back that the kernel charges to it, which version 2 alone does. The `memory`
+probe has kills on kernels whose trace of them tells the pid alone.
 """
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.probes.cgroups import ROOT, limited
 from tests.probes.disks import counters, loop_disk, mounted, number, of, of_disk, python
 from tests.probes.recording import ONE_INTERVAL_MS, Record
+from tests.probes.test_memory import HUNGRY, PYTHON
 
 from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
 
 # A process of the cgroup and another one write to memory; then the other one has the kernel write it all to the disk.
 WRITERS = """
@@ -64,3 +68,18 @@ def test_write_back_belongs_to_the_cgroup_that_wrote(record: Record, group: Path
     assert group.stat().st_ino not in {row["cgroup_id"] for row in later}
     if mode == "events":
         assert {row["charged_cgroup_id"] for row in rows} == {group.stat().st_ino}
+
+
+def test_kills_by_fentry(record: Record, group: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Where the kernel's trace of kills tells the pid alone, the function around it tells the rest."""
+    (group / "memory.max").write_text(str(24 << 20))
+    (group / "memory.swap.max").write_text("0")
+    probe = probe_named("memory")
+    (by_fentry,) = [way for way in probe.alternatives if "oom_kills" in way.programs]
+    recording = record(replace(probe, alternatives=(by_fentry,)), [*PYTHON, HUNGRY, str(group)])
+    child, _ = map(int, capfd.readouterr().out.split())
+    (killed,) = recording.rows("oom_kill")
+    assert (killed["pid"], killed["comm"], killed["reason"]) == (child, "hun\x1b[31mgry", "cgroup")
+    assert (killed["trigger_pid"], killed["limited_cgroup_id"]) == (child, group.stat().st_ino)
+    assert killed["limit_bytes"] == 24 << 20
+    assert killed["score_adj"] == 137

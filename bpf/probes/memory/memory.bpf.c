@@ -6,6 +6,7 @@
 #include "calls.bpf.h"
 #include "held.bpf.h"
 #include "stack.bpf.h"
+#include "unseen.bpf.h"
 
 #include "memory.h"
 
@@ -25,8 +26,8 @@ struct memory_thread {
 	__u64 total_pages;
 	__u64 brk;
 	__u64 reclaim_ns[3]; /* by enum reclaim_kind: since when; 0: not */
-	__u32 order;
-	__u32 called; /* enum mapping_call, plus one; 0: none */
+	__s32 order;	     /* of the stall */
+	__u32 called;	     /* enum mapping_call, plus one; 0: none */
 	struct stack_memory stacks;
 };
 

@@ -80,8 +80,9 @@ struct reclaim_event {
 	__u64 reclaimed_bytes;
 	enum reclaim_kind kind;
 	__u8 order;
+	__u8 has_order;
 	__u8 has_reclaimed;
-	__u8 pad[2];
+	__u8 pad;
 };
 
 enum oom_reason { OOM_REASON_MACHINE, OOM_REASON_CGROUP };

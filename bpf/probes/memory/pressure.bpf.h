@@ -3,6 +3,8 @@
 #ifndef SCOPE_MEMORY_PRESSURE_BPF_H
 #define SCOPE_MEMORY_PRESSURE_BPF_H
 
+#define NO_ORDER -1 /* the kernel's, too, of a thread that wants no memory */
+
 static __always_inline int stall_begins(enum reclaim_kind kind, int order)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -35,9 +37,10 @@ static __always_inline int stall_ends(enum reclaim_kind kind, __u64 pages, bool 
 	event->duration_ns = bpf_ktime_get_boot_ns() - since_ns;
 	event->reclaimed_bytes = pages << scope_page_shift;
 	event->kind = kind;
-	event->order = thread->order;
+	event->has_order = thread->order != NO_ORDER;
+	event->order = event->has_order ? thread->order : 0;
 	event->has_reclaimed = has_pages;
-	__builtin_memset(event->pad, 0, sizeof(event->pad));
+	event->pad = 0;
 	scope_submit(event, stream_reclaim, sizeof(*event));
 	return 0;
 }
@@ -66,10 +69,22 @@ int BPF_PROG(reclaim_of_cgroup_ends, unsigned long pages)
 	return stall_ends(RECLAIM_KIND_CGROUP, pages, true);
 }
 
+/* Runs for each zone of memory that a thread goes through. */
 SEC("tp_btf/mm_compaction_begin")
 int BPF_PROG(compaction_begins)
 {
-	return stall_begins(RECLAIM_KIND_COMPACTION, 0);
+	return stall_begins(RECLAIM_KIND_COMPACTION, NO_ORDER);
+}
+
+/* Runs between begin and end, once or more, where the kernel looks whether it has done enough: it says for what. */
+SEC("tp_btf/mm_compaction_finished")
+int BPF_PROG(compaction_goes_on, struct zone *zone, int order)
+{
+	struct memory_thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+
+	if (thread && thread->reclaim_ns[RECLAIM_KIND_COMPACTION])
+		thread->order = order;
+	return 0;
 }
 
 SEC("tp_btf/mm_compaction_end")
@@ -102,9 +117,7 @@ static __always_inline void find_limit(struct task_struct *victim, struct oom_ki
 	}
 }
 
-/* Runs where the kernel has chosen a victim. Since 72ba14deb40a ("mm: update mark_victim tracepoints fields", 6.8). */
-SEC("tp_btf/mark_victim")
-int BPF_PROG(oom_killed, struct task_struct *victim)
+static __always_inline int kill(struct task_struct *victim)
 {
 	struct task_struct *trigger = bpf_get_current_task_btf();
 	struct oom_kill_event *event;
@@ -123,6 +136,29 @@ int BPF_PROG(oom_killed, struct task_struct *victim)
 	copy_comm(event->trigger_comm, trigger);
 	find_limit(victim, event);
 	scope_submit(event, stream_oom_kill, sizeof(*event));
+	return 0;
+}
+
+/* Runs where the kernel has chosen a victim. Since 72ba14deb40a ("mm: update mark_victim tracepoints fields", 6.8). */
+SEC("tp_btf/mark_victim")
+int BPF_PROG(oom_killed, struct task_struct *victim)
+{
+	return kill(victim);
+}
+
+/* The function around that tracepoint, which in older kernels has the pid alone. It also runs for one that has died. */
+SEC("fentry/mark_oom_victim")
+int BPF_PROG(oom_kills, struct task_struct *victim)
+{
+	return BPF_CORE_READ(victim, signal, oom_mm) ? 0 : kill(victim);
+}
+
+/* For older kernels that refuse fentry. */
+SEC("raw_tp/mark_victim")
+int BPF_PROG(oom_kill_unseen, int victim_pid)
+{
+	if (scope_passes(bpf_get_current_task_btf()) || scope_tgid_passes(victim_pid))
+		scope_count_unseen(SCOPE_UNSEEN_KILLS, 1);
 	return 0;
 }
 

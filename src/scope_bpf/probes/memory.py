@@ -44,7 +44,9 @@ GUIDE = Guide(
         "`mapping` has a row per mmap, munmap, brk and mremap. `grown_bytes` is the address space's growth: memory is "
         "only used once it is touched.",
         "`reclaim` has a row per stall: a thread that needs memory makes room itself, because the machine has too "
-        "little (machine), its cgroup is at its limit (cgroup), or memory is not in one piece (compaction).",
+        "little (machine), its cgroup is at its limit (cgroup), or memory is not in one piece (compaction: a row per "
+        "zone of memory). A process that tells the kernel to do it, by `memory.reclaim` or `compact_memory`, has rows, "
+        "too.",
         "`oom_kill` names the victim, which thread wanted memory, and which cgroup was at its limit.",
     ),
     limits=(
@@ -53,7 +55,11 @@ GUIDE = Guide(
         "6.2, a thread 64): a figure may be off by as many per CPU.",
         "Before Linux 6.16, the row at a process's end has what the last reading found.",
         "What an exec maps is not recorded. Calls of 32-bit programs have no stack.",
-        "Before Linux 6.8, kills are not recorded.",
+        "If the kernel's trace of kills tells the pid alone, as in Linux 6.7 without later fixes, and fentry is not "
+        "allowed, kills are only counted: a note tells how many there were.",
+        "Kills have the reason `machine` also if only the nodes that a cpuset or a memory policy allows had no memory "
+        "left, or if a cgroup of version 1 was at its limit of memory and swap together.",
+        "A process beyond its cgroup's `memory.high` reclaims, and then is put to sleep: that sleep is in no stall.",
         "A page fault of a watched process takes about 0.5 µs longer.",
     ),
 )
@@ -69,7 +75,7 @@ _IN_MEMORY = ("anon_bytes", "file_bytes", "shared_bytes", "swap_bytes")
 _HOOKS = ("memory_exit", "mapping_exit", "mapping_enter", "memory_fault_user")
 _STALLS = (
     *("reclaim_ends", "reclaim_begins", "reclaim_of_cgroup_ends", "reclaim_of_cgroup_begins"),
-    *("compaction_ends", "compaction_begins"),
+    *("compaction_ends", "compaction_goes_on", "compaction_begins"),
 )
 _SERVED = {
     "memory_fault_minor": "PERF_COUNT_SW_PAGE_FAULTS_MIN",
@@ -131,10 +137,12 @@ PROBE = Probe(
                 "duration_ns": Column("how long the thread was held up", "ns"),
                 "kind": Column("machine, cgroup or compaction"),
                 "reclaimed_bytes": Column("memory that it got back; absent for compaction", "bytes"),
-                "order": Column("it wants 2^order pages in one piece"),
+                "order": Column(
+                    "it wants 2^order pages in one piece; absent if it only told the kernel to compact memory"
+                ),
             },
-            hidden=("has_reclaimed",),
-            null_unless={"reclaimed_bytes": "has_reclaimed"},
+            hidden=("has_order", "has_reclaimed"),
+            null_unless={"order": "has_order", "reclaimed_bytes": "has_reclaimed"},
             shown=Shown(
                 tables=(
                     Table(
@@ -223,9 +231,16 @@ PROBE = Probe(
             software_events=_SERVED,
         ),
         Alternative(
-            "tp_btf: sys_enter, sys_exit, sched_process_exit, page_fault_user, mm_*; software events",
-            (*_HOOKS, *_STALLS),
+            "tp_btf: sys_enter, sys_exit, sched_process_exit, page_fault_user, mm_*; fentry: mark_oom_victim; "
+            "software events",
+            (*_HOOKS, *_STALLS, "oom_kills"),
             software_events=_SERVED,
+        ),
+        Alternative(
+            "tp_btf: sys_enter, sys_exit, sched_process_exit, page_fault_user, mm_*; software events",
+            (*_HOOKS, *_STALLS, "oom_kill_unseen"),
+            software_events=_SERVED,
+            unseen={"kills": "kills for lack of memory"},
         ),
     ),
     extra_options=(Option("stacks", "boolean", True, "record the call stacks that map memory"),),
