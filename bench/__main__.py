@@ -23,6 +23,7 @@ NAMES = (
     "agent",
     "idle",
     "system",
+    "memory",
     "loss_curve",
     "ingest",
     "answers",

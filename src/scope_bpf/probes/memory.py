@@ -60,7 +60,8 @@ GUIDE = Guide(
         "Kills have the reason `machine` also if only the nodes that a cpuset or a memory policy allows had no memory "
         "left, or if a cgroup of version 1 was at its limit of memory and swap together.",
         "A process beyond its cgroup's `memory.high` reclaims, and then is put to sleep: that sleep is in no stall.",
-        "A page fault of a watched process takes about 0.5 µs longer.",
+        "A page fault of a watched process takes about 0.5 µs longer. Reading the memory of 1,000 processes once a "
+        "second takes 4 to 5% of one CPU; `interval_ms` says how often.",
     ),
 )
 
