@@ -88,6 +88,11 @@ class Backlog:
                 return None
             return turns.take()
 
+    def rest(self, seconds: float) -> None:
+        """For threads: waits while more records may arrive, until it is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, seconds)
+
     def put_back(self, lane: int, group: Sequence[Pending]) -> None:
         """For threads: takes back a group that failed, to give its parts."""
         with self._changed:

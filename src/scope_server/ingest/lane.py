@@ -22,7 +22,12 @@ _T = TypeVar("_T")
 
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 5.0
-_GROUP_EVERY_S = 0.1  # a group costs as much as some thousand rows, so small ones are not written sooner
+# A group costs as much as some thousand rows. So a lane that has written fewer rests, as long as it works less than a
+# tenth of the time: the slower the machine, the fewer and larger are its groups.
+_GROUP_EVERY_S = 0.1
+_SMALL_EVENTS = 4096
+_RESTS = 9  # times as long as a small group took
+_LONGEST_REST_S = 1.0
 _SLOW_S = 30.0  # a group normally takes a fraction of a second
 _log = logging.getLogger(__name__)
 
@@ -94,21 +99,24 @@ class Lane:
         try:
             while not self._stopping.is_set() and (group := self._backlog.take(self._number)):
                 began = self._busy_since = time.monotonic()
-                self._write(group)
+                written = self._write(group)
                 self._busy_since = None
-                if len(group) < GROUP_RECORDS:
-                    self._stopping.wait(began + _GROUP_EVERY_S - time.monotonic())
+                if written and len(group) < GROUP_RECORDS:
+                    self._backlog.rest(_rest_s(group, time.monotonic() - began))
         finally:
             self._writer.close()
 
-    def _write(self, group: Sequence[Pending]) -> None:
+    def _write(self, group: Sequence[Pending]) -> bool:
+        # False: stopped, or the group's parts come next.
         try:
             outcomes = self._outcomes(group)
         except GroupFailed:
             self._backlog.put_back(self._number, group)
-        else:
-            if outcomes is not None:
-                self._backlog.settle(self._number, group, outcomes)
+            return False
+        if outcomes is None:
+            return False
+        self._backlog.settle(self._number, group, outcomes)
+        return True
 
     def _outcomes(self, group: Sequence[Pending]) -> list[Outcome] | None:
         # None: stopped.
@@ -165,3 +173,8 @@ class Lane:
             self._stopping.wait(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         return None
+
+
+def _rest_s(group: Sequence[Pending], took_s: float) -> float:
+    is_small = sum(pending.events for pending in group) < _SMALL_EVENTS
+    return max(_GROUP_EVERY_S - took_s, min(_RESTS * took_s, _LONGEST_REST_S) if is_small else 0.0)
