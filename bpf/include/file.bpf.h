@@ -5,8 +5,6 @@
 
 #include "path.bpf.h"
 
-#define S_IFMT 0170000
-
 /* Programs that may interrupt each other need a buffer each. */
 #ifndef FILE_PATH_BUFFERS
 #define FILE_PATH_BUFFERS 1

@@ -62,13 +62,21 @@ static __always_inline void *scope_new_socket(void *map, struct sock *socket)
 	return value ? value : bpf_sk_storage_get(map, socket, 0, 0);
 }
 
+/* False: another CPU is just changing the owner. */
+static __always_inline bool scope_begins_change(struct scope_owner *owner)
+{
+	__u32 state = owner->state;
+
+	return state != SCOPE_OWNER_CHANGING &&
+	       __sync_val_compare_and_swap(&owner->state, state, SCOPE_OWNER_CHANGING) == state;
+}
+
 /* Makes the task's process the owner, unless another CPU is just changing the owner. */
 static __always_inline void scope_own(struct scope_owner *owner, struct task_struct *task)
 {
-	__u32 state = owner->state, generation = scope_filter.generation;
+	__u32 generation = scope_filter.generation;
 
-	if (state == SCOPE_OWNER_CHANGING ||
-	    __sync_val_compare_and_swap(&owner->state, state, SCOPE_OWNER_CHANGING) != state)
+	if (!scope_begins_change(owner))
 		return;
 	fill_identity(&owner->whose, task);
 	owner->cgroup = (__u64)untrusted(task)->cgroups->dfl_cgrp;
@@ -82,10 +90,7 @@ static __always_inline void scope_own(struct scope_owner *owner, struct task_str
 /* Makes another owner's process the owner, unless another CPU is just changing it. */
 static __always_inline void scope_own_as(struct scope_owner *owner, const struct scope_owner *other)
 {
-	__u32 state = owner->state;
-
-	if (state == SCOPE_OWNER_CHANGING ||
-	    __sync_val_compare_and_swap(&owner->state, state, SCOPE_OWNER_CHANGING) != state)
+	if (!scope_begins_change(owner))
 		return;
 	owner->whose = other->whose;
 	owner->cgroup = other->cgroup;

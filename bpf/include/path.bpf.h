@@ -10,6 +10,9 @@
 #define PATH_DEPTH 64	/* directories and mounts on the way to the root */
 #define PATH_BYTES 4096 /* PATH_MAX; for the directories, and again for the name */
 #define NAME_BYTES 256	/* NAME_MAX and the NUL */
+
+#define S_IFMT 0170000 /* include/uapi/linux/stat.h */
+#define S_IFSOCK 0140000
 #define AT_FDCWD -100
 #define RESOLVE_IN_ROOT 0x10 /* include/uapi/linux/openat2.h */
 

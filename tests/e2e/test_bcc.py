@@ -111,9 +111,10 @@ def _of_command(words: list[str], workload: list[str], folder: Path) -> str:
 
 def _of_pid(words: list[str], workload: list[str], folder: Path) -> str:
     """What is printed about a process that runs already, and does its work when it is recorded."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    rows = folder / "rows"
-    with subprocess.Popen(workload, cwd=folder, **pipes) as process:  # type: ignore[call-overload]
+    rows, pipe = folder / "rows", subprocess.PIPE
+    with subprocess.Popen(workload, cwd=folder, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin
+        assert process.stdout
         pid = str(process.pid)
         command = [*SCOPE, "trace", *(word.replace("4711", pid) for word in words), "--json", str(rows)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tracing:

@@ -6,13 +6,14 @@
 #ifndef SCOPE_NET_ACCEPTED_BPF_H
 #define SCOPE_NET_ACCEPTED_BPF_H
 
+#include "calls_to_connect.bpf.h"
+
 #if defined(__TARGET_ARCH_x86)
 enum { CALL_ACCEPT = 43, CALL_ACCEPT4 = 288, CALL_ACCEPT4_32 = 364, CALL_ACCEPT_32 = CALL_ACCEPT4_32 };
 #else
 enum { CALL_ACCEPT = 202, CALL_ACCEPT4 = 242, CALL_ACCEPT4_32 = 366, CALL_ACCEPT_32 = 285 };
 #endif
-/* A 32-bit call whose first argument is one of these numbers, include/uapi/linux/net.h. */
-#define ACCEPT_SOCKETCALL_32 102
+/* Of CALL_SOCKETCALL_32, include/uapi/linux/net.h. */
 enum { SOCKETCALL_ACCEPT = 5, SOCKETCALL_ACCEPT4 = 18 };
 
 struct net_accepted {
@@ -31,7 +32,7 @@ struct {
 static __always_inline bool may_accept_somehow(long nr)
 {
 	return nr == CALL_ACCEPT || nr == CALL_ACCEPT4 || nr == CALL_ACCEPT_32 || nr == CALL_ACCEPT4_32 ||
-	       nr == ACCEPT_SOCKETCALL_32;
+	       nr == CALL_SOCKETCALL_32;
 }
 
 static __always_inline bool accepts(struct pt_regs *regs, long nr, bool compat)
@@ -40,7 +41,7 @@ static __always_inline bool accepts(struct pt_regs *regs, long nr, bool compat)
 
 	if (!compat)
 		return nr == CALL_ACCEPT || nr == CALL_ACCEPT4;
-	if (nr != ACCEPT_SOCKETCALL_32)
+	if (nr != CALL_SOCKETCALL_32)
 		return nr == CALL_ACCEPT_32 || nr == CALL_ACCEPT4_32;
 	number = call_arg(regs, 0, true);
 	return number == SOCKETCALL_ACCEPT || number == SOCKETCALL_ACCEPT4;

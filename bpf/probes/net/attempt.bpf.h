@@ -7,7 +7,6 @@
 #define SCOPE_NET_ATTEMPT_BPF_H
 
 #include "accepted.bpf.h"
-#include "calls_to_connect.bpf.h"
 #include "registered_file.bpf.h"
 
 #define IOSQE_FIXED_FILE 1 /* include/uapi/linux/io_uring.h */
@@ -251,6 +250,7 @@ static __always_inline void end_attempt(struct task_struct *task, long ret)
 	tell_attempt(attempt, ret);
 }
 
+/* The end of a call that connects or accepts. */
 SEC("tp_btf/sys_exit")
 int BPF_PROG(net_call_exit, struct pt_regs *regs, long ret)
 {

@@ -3,11 +3,9 @@
 #ifndef SCOPE_NET_SOCKET_BPF_H
 #define SCOPE_NET_SOCKET_BPF_H
 
-#define NET_USERS 8    /* processes that are told apart for certain */
-#define NET_MORE 4     /* words of a bit for each remainder of their pids by 256 */
-#define NET_STATES 16  /* room for the kernel's TCP_MAX_STATES */
-#define S_IFMT 0170000 /* include/uapi/linux/stat.h */
-#define S_IFSOCK 0140000
+#define NET_USERS 8   /* processes that are told apart for certain */
+#define NET_MORE 4    /* words of a bit for each remainder of their pids by 256 */
+#define NET_STATES 16 /* room for the kernel's TCP_MAX_STATES */
 
 /* Why a segment was sent again. */
 enum net_cause {

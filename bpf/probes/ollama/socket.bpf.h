@@ -5,8 +5,6 @@
 
 #include <bpf/bpf_endian.h>
 
-#define S_IFMT 0170000
-#define S_IFSOCK 0140000
 #define S_IFREG 0100000
 #define SOCK_STREAM 1
 #define AF_INET 2

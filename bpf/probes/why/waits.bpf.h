@@ -21,8 +21,6 @@ const volatile __u8 files_of_calls[SYSCALLS];
 const volatile __u8 files_of_calls_32[SYSCALLS]; /* of 32-bit calls */
 const volatile bool keep_stacks;
 
-#define S_IFSOCK 0140000 /* include/uapi/linux/stat.h */
-
 /* include/linux/sched.h */
 #define TASK_STOPPED_OR_TRACED 0x0c
 #define PF_IO_WORKER 0x10

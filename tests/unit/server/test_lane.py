@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +35,10 @@ class SlowWriter:
         self.groups.append((begin, time.monotonic(), len(deliveries)))
         return [STORED] * len(deliveries)
 
+    def has_written(self, groups: int) -> bool:
+        """Whether it has written this many groups."""
+        return len(self.groups) == groups
+
     def close(self) -> None: ...
 
 
@@ -44,8 +49,8 @@ def lanes() -> Iterator[Callable[[Backlog], tuple[Lane, SlowWriter]]]:
 
     def start(backlog: Backlog) -> tuple[Lane, SlowWriter]:
         writer: Any = SlowWriter()
-        admission: Any = lambda record, *_: SimpleNamespace(content=record)  # noqa: E731
-        started.append((Lane(0, backlog, admission, writer, committed=lambda _: None), backlog))
+        admits: Any = _admitted
+        started.append((Lane(0, backlog, admits, writer, committed=lambda _: None), backlog))
         return started[-1][0], writer
 
     yield start
@@ -53,6 +58,10 @@ def lanes() -> Iterator[Callable[[Backlog], tuple[Lane, SlowWriter]]]:
         backlog.close()
         lane.join(60)
         assert not lane.alive
+
+
+def _admitted(record: Record, *_: object) -> SimpleNamespace:
+    return SimpleNamespace(content=record)
 
 
 def _pending(events: int) -> Pending:
@@ -89,9 +98,9 @@ async def test_many_rows_do_not_wait(
     lane, writer = lanes(backlog)
     for number in range(1, 4):
         await backlog.put(_pending(5003))
-        await _until(lambda number=number: len(writer.groups) == number)
+        await _until(partial(writer.has_written, number))
     await backlog.put(_pending(1))
-    await _until(lambda: len(writer.groups) == 4)
+    await _until(partial(writer.has_written, 4))
     await backlog.put(_pending(1))
     backlog.close()
     await asyncio.to_thread(lane.join, 60)
