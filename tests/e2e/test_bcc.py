@@ -59,7 +59,7 @@ SHOWN: dict[str, tuple[list[str], dict[str, int]]] = {
     ),
     "net --mode summary": (SESSIONS, {r"127\.0\.0\.1 +80 +outgoing +3 +0 ": 1, r"127\.0\.0\.1 +9 +outgoing +1 +1 ": 1}),
     "net --lines --where 'direction = outgoing and is_first = 1 and uid = 1000'": (SESSIONS, {"": 1}),
-    "block --lines": (["dd"], {r" write +\d+  4\.00 KiB +[\d.]+ .s +[\d.]+ .s$": 7}),
+    "block --lines": (["dd"], {r" write +\d+ +4\.00 KiB +[\d.]+ .s +[\d.]+ .s$": 7}),
     "process --lines --where 'ret = 0'": (
         PROGRAMS,
         {"": 6, r" args=true$": 3, r" args=mount --version$": 1, r" args=echo testpkg$": 1},
