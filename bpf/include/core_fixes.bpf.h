@@ -150,6 +150,20 @@ static __always_inline struct sock *drop_receiver(const unsigned long long *args
 	return bpf_core_field_exists(struct trace_event_raw_kfree_skb, rx_sk) ? (struct sock *)args[3] : NULL;
 }
 
+struct trace_event_raw_mm_vmscan_direct_reclaim_begin_template___with_cgroup {
+	__u64 memcg_id;
+} __attribute__((preserve_access_index));
+
+/* In mm_vmscan_direct_reclaim_begin and mm_vmscan_memcg_reclaim_begin. Those that tell a cgroup (7.2) begin with flags.
+ */
+static __always_inline int reclaim_order(const unsigned long long *args)
+{
+	return bpf_core_field_exists(struct trace_event_raw_mm_vmscan_direct_reclaim_begin_template___with_cgroup,
+				     memcg_id)
+		       ? args[1]
+		       : args[0];
+}
+
 /*
  * Like bpf_probe_read_user_str, which returned 0, not 1, for an empty string before "maccess: fix
  * strncpy_from_user_nofault() empty string handling" (6.13).

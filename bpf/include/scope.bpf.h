@@ -12,6 +12,7 @@
 #include "event.h"
 
 #include "core_fixes.bpf.h"
+#include "program.bpf.h"
 #include "syscall.bpf.h"
 #include "task.bpf.h"
 

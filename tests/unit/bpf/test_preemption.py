@@ -1,0 +1,46 @@
+"""Nothing preempts a program where the kernel allows a program to say so."""
+
+import numpy as np
+import pytest
+from tests.unit.bpf.functions import CALL, FRAME_POINTER, LOADS, STORES, Array, Function, functions_of
+
+from scope_bpf.catalogue.probe import OBJECTS
+
+EXIT, JUMP = 0x95, 0x05  # include/uapi/linux/bpf.h
+NEVER_PREEMPTED = ("perf_event", "iter")  # the first run in interrupts, the others once a reader reads
+
+
+def programs_of(name: str) -> list[Function]:
+    """The programs of an object that threads run in the middle of something else."""
+    functions = functions_of(OBJECTS / name).values()
+    others = (*NEVER_PREEMPTED, ".text")
+    return [function for function in functions if function.section.partition("/")[0] not in others]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in OBJECTS.glob("*.bpf.o")))
+def test_a_program_is_not_preempted(name: str) -> None:
+    """It says so before it uses its stack, which other threads on the CPU may share, and to the end of its work."""
+    for program in programs_of(name):
+        at = {extern: place for place, extern in program.externs.items()}
+        code = program.code
+        before, after = code[: at["bpf_preempt_disable"]], _until_exit(code, at["bpf_preempt_enable"] + 1)
+        assert not (_uses_stack(before) | _uses_stack(after)).any(), program.name
+        assert CALL not in before["code"] and CALL not in after["code"], program.name
+
+
+def _until_exit(code: Array, at: int) -> Array:
+    """The instructions that run from here to the end of the program."""
+    path = []
+    while code[at]["code"] != EXIT:
+        if code[at]["code"] == JUMP:
+            at += int(code[at]["offset"])
+        else:
+            path.append(at)
+        at += 1
+    return code[path]
+
+
+def _uses_stack(code: Array) -> Array:
+    """Which instructions write anything, or read from the stack."""
+    kind, of = code["code"] & 7, code["registers"] >> 4
+    return np.isin(kind, STORES) | np.isin(kind, LOADS) & (of == FRAME_POINTER)
