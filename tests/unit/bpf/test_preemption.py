@@ -43,4 +43,5 @@ def _until_exit(code: Array, at: int) -> Array:
 def _uses_stack(code: Array) -> Array:
     """Which instructions write anything, or read from the stack."""
     kind, of = code["code"] & 7, code["registers"] >> 4
-    return np.isin(kind, STORES) | np.isin(kind, LOADS) & (of == FRAME_POINTER)
+    uses: Array = np.isin(kind, STORES) | np.isin(kind, LOADS) & (of == FRAME_POINTER)
+    return uses
