@@ -245,7 +245,7 @@ static __always_inline void *leave(struct pt_regs *ctx, struct scope_calls *call
 		return 0;                                                                                              \
 	}                                                                                                              \
 	SEC("tp_btf/sched_process_exit")                                                                               \
-	int SCOPE_PROG(name, struct task_struct *task)                                                                 \
+	int BPF_PROG(name, struct task_struct *task)                                                                   \
 	{                                                                                                              \
 		state *thread = bpf_task_storage_get(&threads, task, 0, 0);                                            \
                                                                                                                        \

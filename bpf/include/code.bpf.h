@@ -80,7 +80,7 @@ struct scope_code scope_found_code SEC(".data.code");
 
 /* Never attached: user space runs it to get the inode of its own mapping at args[0]. */
 SEC("raw_tp")
-int SCOPE_HOOK(scope_find_code, struct bpf_raw_tracepoint_args *, ctx)
+int scope_find_code(struct bpf_raw_tracepoint_args *ctx)
 {
 	return find_code(bpf_get_current_task_btf(), ctx->args[0], &scope_found_code);
 }

@@ -98,7 +98,7 @@ static __always_inline bool scope_passes(struct task_struct *task)
 
 /* Children inherit the mark. sched_process_fork runs before the child does. */
 SEC("tp_btf/sched_process_fork")
-int SCOPE_PROG(scope_follow_fork, struct task_struct *parent, struct task_struct *child)
+int BPF_PROG(scope_follow_fork, struct task_struct *parent, struct task_struct *child)
 {
 	__s32 parent_pid = parent->tgid, child_pid = child->tgid;
 	__u32 *mark;
@@ -116,7 +116,7 @@ int SCOPE_PROG(scope_follow_fork, struct task_struct *parent, struct task_struct
  * the exit of a thread may look like the last one before the last exit was seen.
  */
 SEC("tp_btf/sched_process_free")
-int SCOPE_PROG(scope_forget_process, struct task_struct *task)
+int BPF_PROG(scope_forget_process, struct task_struct *task)
 {
 	__s32 pid = task->tgid;
 

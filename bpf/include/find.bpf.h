@@ -29,7 +29,7 @@ static __always_inline struct inode *inode_of_descriptor(__u64 fd)
  * the file system may choose them (in overlayfs and btrfs they differ from the inode's).
  */
 SEC("raw_tp")
-int SCOPE_HOOK(scope_find_inode, struct bpf_raw_tracepoint_args *, ctx)
+int scope_find_inode(struct bpf_raw_tracepoint_args *ctx)
 {
 	scope_found.inode = (__u64)inode_of_descriptor(ctx->args[0]);
 	return 0;
@@ -37,7 +37,7 @@ int SCOPE_HOOK(scope_find_inode, struct bpf_raw_tracepoint_args *, ctx)
 
 /* For a directory of cgroup v2. Its path does not show its depth: in a cgroup namespace, the root has ancestors. */
 SEC("raw_tp")
-int SCOPE_HOOK(scope_find_cgroup, struct bpf_raw_tracepoint_args *, ctx)
+int scope_find_cgroup(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct kernfs_node *node = BPF_CORE_READ(inode_of_descriptor(ctx->args[0]), i_private);
 	struct cgroup *cgroup = BPF_CORE_READ(node, priv);
@@ -49,7 +49,7 @@ int SCOPE_HOOK(scope_find_cgroup, struct bpf_raw_tracepoint_args *, ctx)
 
 /* For a directory /proc/PID, where PID is in the pid namespace of this /proc. */
 SEC("raw_tp")
-int SCOPE_HOOK(scope_find_process, struct bpf_raw_tracepoint_args *, ctx)
+int scope_find_process(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct inode *inode = inode_of_descriptor(ctx->args[0]);
 	struct proc_inode *process = container_of(inode, struct proc_inode, vfs_inode);

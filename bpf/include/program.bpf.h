@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Programs of tracepoints, functions and packets: nothing preempts them.
+ * Programs of functions and packets: nothing preempts them.
  *
  * A kernel with full or lazy preemption, such as Debian 14's, may preempt a thread in a program and run the program for
  * another thread on the same CPU. This one would write over the first one's memory per CPU; also over its stack, of
  * which each CPU has one since "bpf: Enable private stack for eligible subprogs" (6.13). The kernel itself leaves out
- * such a run of a tracepoint's program, but not of a uprobe's.
+ * such a run of a tracepoint's program, and counts it.
  */
 #ifndef SCOPE_PROGRAM_BPF_H
 #define SCOPE_PROGRAM_BPF_H
@@ -24,43 +24,25 @@ static __always_inline bool can_disable_preemption(void)
 }
 
 /*
- * Runs an expression with `own`, which is the program's context. The copy is made by an instruction that the compiler
- * does not know, or it might keep the context on the stack before.
+ * The program `name` with its context, `type ctx`. An instruction that the compiler does not know copies the context,
+ * or it might be kept on the stack before.
  */
-#define SCOPE_UNPREEMPTED(type, ctx, run)                                                                              \
-	({                                                                                                             \
-		int result;                                                                                            \
-		type own;                                                                                              \
-		if (can_disable_preemption())                                                                          \
-			bpf_preempt_disable();                                                                         \
-		asm volatile("%0 = %1" : "=r"(own) : "r"(ctx));                                                        \
-		result = run;                                                                                          \
-		if (can_disable_preemption())                                                                          \
-			bpf_preempt_enable();                                                                          \
-		result;                                                                                                \
-	})
-
-/* A program that gets its context as it is. */
-#define SCOPE_HOOK(name, type, ctx)                                                                                    \
+#define SCOPE_UNPREEMPTED(name, type, ctx)                                                                             \
 	name(type ctx);                                                                                                \
 	static __always_inline int ____##name(type ctx);                                                               \
 	int name(type ctx)                                                                                             \
 	{                                                                                                              \
-		return SCOPE_UNPREEMPTED(type, ctx, ____##name(own));                                                  \
+		type own;                                                                                              \
+		int result;                                                                                            \
+                                                                                                                       \
+		if (can_disable_preemption())                                                                          \
+			bpf_preempt_disable();                                                                         \
+		asm volatile("%0 = %1" : "=r"(own) : "r"(ctx));                                                        \
+		result = ____##name(own);                                                                              \
+		if (can_disable_preemption())                                                                          \
+			bpf_preempt_enable();                                                                          \
+		return result;                                                                                         \
 	}                                                                                                              \
 	static __always_inline int ____##name(type ctx)
-
-/* Like BPF_PROG: a program that gets the arguments of a tracepoint or kernel function. */
-#define SCOPE_PROG(name, args...)                                                                                      \
-	SCOPE_HOOK(name, unsigned long long *, ctx);                                                                   \
-	static __always_inline int name##_with(unsigned long long *ctx, ##args);                                       \
-	static __always_inline int ____##name(unsigned long long *ctx)                                                 \
-	{                                                                                                              \
-		_Pragma("GCC diagnostic push");                                                                        \
-		_Pragma("GCC diagnostic ignored \"-Wint-conversion\"");                                                \
-		return name##_with(___bpf_ctx_cast(args));                                                             \
-		_Pragma("GCC diagnostic pop");                                                                         \
-	}                                                                                                              \
-	static __always_inline int name##_with(unsigned long long *ctx, ##args)
 
 #endif

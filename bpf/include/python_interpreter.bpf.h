@@ -74,7 +74,7 @@ __noinline __u64 word_at(__u64 address)
 
 /* A child has its parent's interpreter at the same addresses. */
 SEC("tp_btf/sched_process_fork")
-int SCOPE_PROG(python_fork, struct task_struct *parent, struct task_struct *child)
+int BPF_PROG(python_fork, struct task_struct *parent, struct task_struct *child)
 {
 	__s32 from = parent->tgid, to = child->tgid;
 	struct python_process *process = from == to ? NULL : bpf_map_lookup_elem(&python_processes, &from);
@@ -85,7 +85,7 @@ int SCOPE_PROG(python_fork, struct task_struct *parent, struct task_struct *chil
 }
 
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(python_exec, struct task_struct *task)
+int BPF_PROG(python_exec, struct task_struct *task)
 {
 	__s32 pid = task->tgid;
 
@@ -94,7 +94,7 @@ int SCOPE_PROG(python_exec, struct task_struct *task)
 }
 
 SEC("tp_btf/sched_process_free")
-int SCOPE_PROG(python_forget, struct task_struct *task)
+int BPF_PROG(python_forget, struct task_struct *task)
 {
 	__s32 pid = task->tgid;
 

@@ -256,7 +256,7 @@ static __always_inline __u64 unwind_stack(struct stack_memory *memory, __u64 pc,
 
 /* A child has its parent's code at the same addresses. */
 SEC("tp_btf/sched_process_fork")
-int SCOPE_PROG(unwind_fork, struct task_struct *parent, struct task_struct *child)
+int BPF_PROG(unwind_fork, struct task_struct *parent, struct task_struct *child)
 {
 	__s32 from = parent->tgid, to = child->tgid;
 	struct unwind_process *process = from == to ? NULL : bpf_map_lookup_elem(&unwind_processes, &from);
@@ -267,7 +267,7 @@ int SCOPE_PROG(unwind_fork, struct task_struct *parent, struct task_struct *chil
 }
 
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(unwind_exec, struct task_struct *task)
+int BPF_PROG(unwind_exec, struct task_struct *task)
 {
 	__s32 pid = task->tgid;
 
@@ -276,7 +276,7 @@ int SCOPE_PROG(unwind_exec, struct task_struct *task)
 }
 
 SEC("tp_btf/sched_process_free")
-int SCOPE_PROG(unwind_forget, struct task_struct *task)
+int BPF_PROG(unwind_forget, struct task_struct *task)
 {
 	__s32 pid = task->tgid;
 

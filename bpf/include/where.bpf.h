@@ -163,7 +163,7 @@ static __always_inline enum where_part part_after(struct task_struct *task, bool
 }
 
 SEC("tp_btf/sched_switch")
-int SCOPE_PROG(where_switch, bool preempted, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(where_switch, bool preempted, struct task_struct *prev, struct task_struct *next)
 {
 	struct where_thread *leaving = bpf_task_storage_get(&where_threads, prev, 0, 0);
 	struct where_thread *arriving = bpf_task_storage_get(&where_threads, next, 0, 0);
@@ -178,7 +178,7 @@ int SCOPE_PROG(where_switch, bool preempted, struct task_struct *prev, struct ta
 
 /* A thread that was about to block, but still runs, is woken too: its part does not change. */
 SEC("tp_btf/sched_wakeup")
-int SCOPE_PROG(where_wakeup, struct task_struct *task)
+int BPF_PROG(where_wakeup, struct task_struct *task)
 {
 	struct where_thread *thread = bpf_task_storage_get(&where_threads, task, 0, 0);
 

@@ -78,7 +78,7 @@ static __always_inline void keep(struct request *request, const struct block_req
  * the block layer makes itself.
  */
 SEC("tp_btf/block_io_start")
-int SCOPE_PROG(request_made, struct request *request)
+int BPF_PROG(request_made, struct request *request)
 {
 	struct block_request made = begin(request);
 
@@ -88,7 +88,7 @@ int SCOPE_PROG(request_made, struct request *request)
 
 /* Runs where a request enters a queue: for kernels without block_io_start. Without a scheduler, few requests do. */
 SEC("tp_btf/block_rq_insert")
-int SCOPE_PROG(request_inserted, struct request *request)
+int BPF_PROG(request_inserted, struct request *request)
 {
 	struct block_request made;
 
@@ -101,7 +101,7 @@ int SCOPE_PROG(request_inserted, struct request *request)
 
 /* Runs when the device gets the request, now with all that was merged into it; again if it is handed back. */
 SEC("tp_btf/block_rq_issue")
-int SCOPE_PROG(request_issued, struct request *request)
+int BPF_PROG(request_issued, struct request *request)
 {
 	struct block_request *kept = find(request), made;
 
@@ -226,7 +226,7 @@ static __always_inline void summarize(struct request *request, const struct bloc
  * were made before the trace.
  */
 SEC("tp_btf/block_rq_complete")
-int SCOPE_PROG(request_done, struct request *request, int error, unsigned int bytes)
+int BPF_PROG(request_done, struct request *request, int error, unsigned int bytes)
 {
 	struct block_request *kept = find(request);
 	__u64 key = (__u64)request, now_ns = bpf_ktime_get_boot_ns(), issued_ns;

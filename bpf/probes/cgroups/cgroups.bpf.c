@@ -6,8 +6,6 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "program.bpf.h"
-
 #define MOST_CGROUPS 2048
 #define MOST_BYTES 1024	 /* TRACE_CGROUP_PATH_LEN */
 #define RING_BYTES 65536 /* a multiple of every page size */
@@ -49,7 +47,7 @@ struct {
  * also in a cgroup namespace. Misses cgroups of version 1, whose ids are in no row.
  */
 SEC("tp_btf/cgroup_mkdir")
-int SCOPE_PROG(cgroup_made, struct cgroup *cgroup, const char *path)
+int BPF_PROG(cgroup_made, struct cgroup *cgroup, const char *path)
 {
 	struct cgroup_path *made;
 	__u32 first = 0;
@@ -71,7 +69,7 @@ int SCOPE_PROG(cgroup_made, struct cgroup *cgroup, const char *path)
 
 /* Engines tell of a container before its program begins; some forget it as soon as the program has ended. */
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(cgroup_runs, struct task_struct *task)
+int BPF_PROG(cgroup_runs, struct task_struct *task)
 {
 	__u64 id = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 

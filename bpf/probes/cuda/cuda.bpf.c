@@ -35,7 +35,7 @@ static __always_inline __u16 stream_of(const struct cuda_place *function)
  * In a statically linked and stripped runtime they see only launches, whose functions are found without their names.
  */
 SEC("uprobe")
-int SCOPE_HOOK(cuda_enter, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(cuda_enter, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
@@ -77,7 +77,7 @@ int SCOPE_HOOK(cuda_enter, struct pt_regs *, ctx)
 }
 
 SEC("uretprobe")
-int SCOPE_HOOK(cuda_return, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(cuda_return, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct cuda_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -134,7 +134,7 @@ SCOPE_ABANDON(cuda_abandon, struct cuda_thread, struct cuda_frame, abandon)
 
 /* An exec frees the process's memory. The process stays the same, so no other event shows this. */
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(cuda_replace, struct task_struct *task)
+int BPF_PROG(cuda_replace, struct task_struct *task)
 {
 	struct cuda_thread *thread = leave_calls_at_exec(task);
 

@@ -127,7 +127,7 @@ static __always_inline void forget(const struct dns_key *key)
  * (ports 443 and 853).
  */
 SEC("cgroup_skb/egress")
-int SCOPE_HOOK(dns_sent, struct __sk_buff *, skb)
+int SCOPE_UNPREEMPTED(dns_sent, struct __sk_buff *, skb)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct dns_packet packet = {};
@@ -182,7 +182,7 @@ int SCOPE_HOOK(dns_sent, struct __sk_buff *, skb)
 
 /* Runs for each packet that a socket gets, in an interrupt. */
 SEC("cgroup_skb/ingress")
-int SCOPE_HOOK(dns_received, struct __sk_buff *, skb)
+int SCOPE_UNPREEMPTED(dns_received, struct __sk_buff *, skb)
 {
 	struct dns_packet packet = {};
 	struct dns_key key = {};
@@ -235,7 +235,7 @@ static long settle(void *map, const struct dns_key *key, struct dns_query *query
 
 /* User space runs this program every second: queries that no answer came to. Its argument is 1 at the end. */
 SEC("raw_tp")
-int SCOPE_HOOK(dns_settle, struct bpf_raw_tracepoint_args *, ctx)
+int dns_settle(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct dns_settling settling = {.all = ctx->args[0]};
 

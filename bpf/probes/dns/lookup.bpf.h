@@ -74,7 +74,7 @@ static __always_inline struct lookup *running_lookup(struct task_struct *task)
 
 /* getaddrinfo(name, service, hints, result) */
 SEC("uprobe")
-int SCOPE_HOOK(dns_lookup_enter, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(dns_lookup_enter, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
@@ -137,7 +137,7 @@ static __always_inline void read_first(__u64 result, struct scope_address *addre
 }
 
 SEC("uretprobe")
-int SCOPE_HOOK(dns_lookup_return, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(dns_lookup_return, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct dns_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -193,14 +193,14 @@ static __always_inline void leave_lookups(struct task_struct *task)
 }
 
 SEC("tp_btf/sched_process_exit")
-int SCOPE_PROG(dns_lookup_abandon, struct task_struct *task)
+int BPF_PROG(dns_lookup_abandon, struct task_struct *task)
 {
 	leave_lookups(task);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(dns_lookup_replace, struct task_struct *task)
+int BPF_PROG(dns_lookup_replace, struct task_struct *task)
 {
 	leave_lookups(task);
 	return 0;

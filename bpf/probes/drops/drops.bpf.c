@@ -29,7 +29,7 @@ static __always_inline void own(void *socket, struct task_struct *task)
 
 /* In socket(). Misses connections that are accepted, and sockets of the kernel. */
 SEC("cgroup/sock_create")
-int SCOPE_HOOK(drops_created, struct bpf_sock *, ctx)
+int drops_created(struct bpf_sock *ctx)
 {
 	own(ctx, bpf_get_current_task_btf());
 	return 1;
@@ -37,7 +37,7 @@ int SCOPE_HOOK(drops_created, struct bpf_sock *, ctx)
 
 /* In every call that sends: a socket may be used by another process than the one that made it. Since 6.3. */
 SEC("tp_btf/sock_send_length")
-int SCOPE_PROG(drops_sent, struct sock *sk)
+int BPF_PROG(drops_sent, struct sock *sk)
 {
 	own(sk, bpf_get_current_task_btf());
 	return 0;
@@ -45,7 +45,7 @@ int SCOPE_PROG(drops_sent, struct sock *sk)
 
 /* In every call that receives. */
 SEC("tp_btf/sock_recv_length")
-int SCOPE_PROG(drops_received, struct sock *sk)
+int BPF_PROG(drops_received, struct sock *sk)
 {
 	own(sk, bpf_get_current_task_btf());
 	return 0;
@@ -114,7 +114,7 @@ static __always_inline void count(struct sk_buff *skb, const struct drops_packet
  * the one that sends it. Misses packets that a device drops before the kernel has them, and those that XDP drops.
  */
 SEC("tp_btf/kfree_skb")
-int SCOPE_PROG(drops_dropped, struct sk_buff *skb, void *location)
+int BPF_PROG(drops_dropped, struct sk_buff *skb, void *location)
 {
 	static struct scope_owner nobody;
 	struct scope_owner *owner = NULL;

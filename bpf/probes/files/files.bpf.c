@@ -241,7 +241,7 @@ static __always_inline void read_args(__u64 *args, struct pt_regs *regs, bool co
  * miss files that the kernel opens for exec.
  */
 SEC("tp_btf/sys_enter")
-int SCOPE_PROG(file_enter, struct pt_regs *regs, long nr)
+int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	bool compat = is_compat(task);
@@ -275,7 +275,7 @@ int SCOPE_PROG(file_enter, struct pt_regs *regs, long nr)
 }
 
 SEC("tp_btf/sys_exit")
-int SCOPE_PROG(file_exit, struct pt_regs *regs, long ret)
+int BPF_PROG(file_exit, struct pt_regs *regs, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 kind = call_by_number(syscall_number(regs), is_compat(task));
@@ -300,7 +300,7 @@ int SCOPE_PROG(file_exit, struct pt_regs *regs, long ret)
 
 /* For kernels on which io_uring's operations are not recorded. */
 SEC("tp_btf/sys_exit")
-int SCOPE_PROG(file_submissions, struct pt_regs *regs, long ret)
+int BPF_PROG(file_submissions, struct pt_regs *regs, long ret)
 {
 	scope_count_submissions(bpf_get_current_task_btf(), regs, ret);
 	return 0;

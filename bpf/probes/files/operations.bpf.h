@@ -241,7 +241,7 @@ static __always_inline void submit_operation(struct io_kiocb *request)
 }
 
 SEC("tp_btf/io_uring_submit_req")
-int SCOPE_PROG(file_operation_begin, struct io_kiocb *request)
+int BPF_PROG(file_operation_begin, struct io_kiocb *request)
 {
 	submit_operation(request);
 	return 0;
@@ -249,7 +249,7 @@ int SCOPE_PROG(file_operation_begin, struct io_kiocb *request)
 
 /* Its name before 6.5. */
 SEC("tp_btf/io_uring_submit_sqe")
-int SCOPE_PROG(file_operation_begin_sqe, struct io_kiocb *request)
+int BPF_PROG(file_operation_begin_sqe, struct io_kiocb *request)
 {
 	submit_operation(request);
 	return 0;
@@ -257,7 +257,7 @@ int SCOPE_PROG(file_operation_begin_sqe, struct io_kiocb *request)
 
 /* The kernel could not prepare the request, for instance because the name is unreadable: it was not submitted. */
 SEC("tp_btf/io_uring_req_failed")
-int SCOPE_PROG(file_operation_refused, const struct io_uring_sqe *entry, struct io_kiocb *request)
+int BPF_PROG(file_operation_refused, const struct io_uring_sqe *entry, struct io_kiocb *request)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct file_operation *operation = begin_operation(task, request);
@@ -340,7 +340,7 @@ static __always_inline void summarize_operation(struct file_operation *operation
 
 /* The result is read from the request: the tracepoint's other arguments differ between kernels. */
 SEC("tp_btf/io_uring_complete")
-int SCOPE_PROG(file_operation_end, void *ring, struct io_kiocb *request)
+int BPF_PROG(file_operation_end, void *ring, struct io_kiocb *request)
 {
 	__u64 key = (__u64)request;
 	struct file_operation *operation = bpf_map_lookup_elem(&file_operations, &key);
@@ -361,7 +361,7 @@ int SCOPE_PROG(file_operation_end, void *ring, struct io_kiocb *request)
 
 /* The ring of completions was full. Nothing says which request this one is of. */
 SEC("tp_btf/io_uring_cqe_overflow")
-int SCOPE_PROG(file_operation_overflow)
+int BPF_PROG(file_operation_overflow)
 {
 	if (scope_passes(bpf_get_current_task_btf()))
 		scope_count_unseen(SCOPE_UNSEEN_URING_ENDS, 1);

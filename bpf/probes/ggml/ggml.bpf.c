@@ -39,7 +39,7 @@ static __always_inline void emit_allocation(struct task_struct *task, enum ggml_
 }
 
 SEC("uprobe")
-int SCOPE_HOOK(ggml_enter, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(ggml_enter, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
@@ -81,7 +81,7 @@ int SCOPE_HOOK(ggml_enter, struct pt_regs *, ctx)
 
 /* CUDA graphs of a process's other code are not ggml's: ggml launches its own while it computes its graphs. */
 SEC("uprobe")
-int SCOPE_HOOK(ggml_launch, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(ggml_launch, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
@@ -103,7 +103,7 @@ int SCOPE_HOOK(ggml_launch, struct pt_regs *, ctx)
 
 /* Frees are recorded at their begin: afterwards another thread may have got the same memory. */
 SEC("uprobe")
-int SCOPE_HOOK(ggml_free, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(ggml_free, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
@@ -124,7 +124,7 @@ int SCOPE_HOOK(ggml_free, struct pt_regs *, ctx)
 }
 
 SEC("uretprobe")
-int SCOPE_HOOK(ggml_return, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(ggml_return, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct ggml_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -173,7 +173,7 @@ static __always_inline void abandon(struct task_struct *task, struct ggml_thread
 SCOPE_ABANDON(ggml_abandon, struct ggml_thread, struct ggml_frame, abandon)
 
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(ggml_replace, struct task_struct *task)
+int BPF_PROG(ggml_replace, struct task_struct *task)
 {
 	leave_calls_at_exec(task);
 	leave_memory(task);

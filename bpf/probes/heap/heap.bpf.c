@@ -104,7 +104,7 @@ static __always_inline void release(struct task_struct *task, struct heap_frame 
  * allocator makes itself, and calls in which a call of the program is wrapped, are nested.
  */
 SEC("uprobe")
-int SCOPE_HOOK(heap_enter, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(heap_enter, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
@@ -162,7 +162,7 @@ static __always_inline void finish_release(struct task_struct *task, struct heap
 }
 
 SEC("uretprobe")
-int SCOPE_HOOK(heap_return, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(heap_return, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct heap_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -208,7 +208,7 @@ static __always_inline bool is_of_allocator(struct pt_regs *ctx)
  * may go on to another such function, as operator delete does, which sees the same address.
  */
 SEC("uprobe")
-int SCOPE_HOOK(heap_free, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(heap_free, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
@@ -239,7 +239,7 @@ SCOPE_ABANDON(heap_abandon, struct heap_thread, struct heap_frame, abandon)
 
 /* The memory of a program ends with it. Its process stays the same, so no other event shows this. */
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(heap_replace, struct task_struct *task)
+int BPF_PROG(heap_replace, struct task_struct *task)
 {
 	leave_blocks(task);
 	leave_calls_at_exec(task);

@@ -81,7 +81,7 @@ static __always_inline void tell(struct sock *sk, struct listening *listener, bo
 
 /* Runs in listen(), and in close() or shutdown() of a socket that listens. */
 SEC("tp_btf/inet_sock_set_state")
-int SCOPE_PROG(listeners_state, struct sock *sk, int before, int after)
+int BPF_PROG(listeners_state, struct sock *sk, int before, int after)
 {
 	struct listening *listener;
 

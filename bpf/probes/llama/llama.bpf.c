@@ -121,7 +121,7 @@ static __always_inline int reset(struct task_struct *task, __u64 address)
 }
 
 SEC("uprobe")
-int SCOPE_HOOK(llama_enter, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(llama_enter, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
@@ -224,7 +224,7 @@ static __always_inline int end_of_context(struct task_struct *task, struct llama
 }
 
 SEC("uretprobe")
-int SCOPE_HOOK(llama_return, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(llama_return, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct llama_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -296,7 +296,7 @@ static long abandon(__u32 index, void *unused)
 
 /* A thread ends during a call, or a process ends: so do its requests. */
 SEC("tp_btf/sched_process_exit")
-int SCOPE_HOOK(llama_exit, unsigned long long *, ctx)
+int llama_exit(unsigned long long *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	struct llama_thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
@@ -314,7 +314,7 @@ int SCOPE_HOOK(llama_exit, unsigned long long *, ctx)
 
 /* An exec frees all contexts. */
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(llama_exec, struct task_struct *task)
+int BPF_PROG(llama_exec, struct task_struct *task)
 {
 	leave_calls_at_exec(task);
 	return free_context(task, 0);

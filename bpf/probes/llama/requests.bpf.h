@@ -425,7 +425,7 @@ static __noinline int end_requests(struct ending *ending)
  * been idle for a while, or all.
  */
 SEC("raw_tp")
-int SCOPE_HOOK(llama_settle, struct bpf_raw_tracepoint_args *, ctx)
+int llama_settle(struct bpf_raw_tracepoint_args *ctx)
 {
 	bool all = ctx->args[0];
 	struct ending ending = {.ended = all ? LLAMA_ENDED_NOT : LLAMA_ENDED_IDLE};

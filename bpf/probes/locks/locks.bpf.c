@@ -123,7 +123,7 @@ static __always_inline void choose(struct lock_thread *thread, long ret)
 
 /* Begins at the call, because its end alone does not say for what. */
 SEC("tp_btf/sys_enter")
-int SCOPE_PROG(lock_enter, struct pt_regs *regs, long nr)
+int BPF_PROG(lock_enter, struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	bool compat = is_compat(task), futex = is_futex(nr, compat), kernels;
@@ -158,7 +158,7 @@ int SCOPE_PROG(lock_enter, struct pt_regs *regs, long nr)
 
 /* Runs in the thread that wakes another: of a lock, the one that gives it up. */
 SEC("tp_btf/sched_waking")
-int SCOPE_PROG(lock_wake, struct task_struct *task)
+int BPF_PROG(lock_wake, struct task_struct *task)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
 	struct lock_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -224,7 +224,7 @@ static __always_inline void emit(struct task_struct *task, struct lock_thread *t
 }
 
 SEC("tp_btf/sys_exit")
-int SCOPE_PROG(lock_exit, struct pt_regs *regs, long ret)
+int BPF_PROG(lock_exit, struct pt_regs *regs, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	long nr = syscall_number(regs);

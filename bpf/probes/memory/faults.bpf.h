@@ -24,7 +24,7 @@ static __always_inline struct memory_faults_value *faults_of(struct task_struct 
 }
 
 SEC("tp_btf/page_fault_user")
-int SCOPE_PROG(memory_fault_user, unsigned long address, struct pt_regs *regs, unsigned long error_code)
+int BPF_PROG(memory_fault_user, unsigned long address, struct pt_regs *regs, unsigned long error_code)
 {
 	struct memory_thread *thread = watched(bpf_get_current_task_btf(), stream_memory_faults);
 

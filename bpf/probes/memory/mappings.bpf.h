@@ -60,7 +60,7 @@ static __always_inline void read_args(__u64 *args, struct pt_regs *regs, long nr
 }
 
 SEC("tp_btf/sys_enter")
-int SCOPE_PROG(mapping_enter, struct pt_regs *regs, long nr)
+int BPF_PROG(mapping_enter, struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	bool compat = is_compat(task);
@@ -108,7 +108,7 @@ static __always_inline void emit_mapping(struct task_struct *task, struct memory
 }
 
 SEC("tp_btf/sys_exit")
-int SCOPE_PROG(mapping_exit, struct pt_regs *regs, long ret)
+int BPF_PROG(mapping_exit, struct pt_regs *regs, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct user_frame frame = {.outer = PT_REGS_FP(regs), .return_address = PT_REGS_IP(regs)};

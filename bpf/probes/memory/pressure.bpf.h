@@ -46,39 +46,39 @@ static __always_inline int stall_ends(enum reclaim_kind kind, __u64 pages, bool 
 }
 
 SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
-int SCOPE_PROG(reclaim_begins)
+int BPF_PROG(reclaim_begins)
 {
 	return stall_begins(RECLAIM_KIND_MACHINE, reclaim_order(ctx));
 }
 
 SEC("tp_btf/mm_vmscan_direct_reclaim_end")
-int SCOPE_PROG(reclaim_ends, unsigned long pages)
+int BPF_PROG(reclaim_ends, unsigned long pages)
 {
 	return stall_ends(RECLAIM_KIND_MACHINE, pages, true);
 }
 
 SEC("tp_btf/mm_vmscan_memcg_reclaim_begin")
-int SCOPE_PROG(reclaim_of_cgroup_begins)
+int BPF_PROG(reclaim_of_cgroup_begins)
 {
 	return stall_begins(RECLAIM_KIND_CGROUP, reclaim_order(ctx));
 }
 
 SEC("tp_btf/mm_vmscan_memcg_reclaim_end")
-int SCOPE_PROG(reclaim_of_cgroup_ends, unsigned long pages)
+int BPF_PROG(reclaim_of_cgroup_ends, unsigned long pages)
 {
 	return stall_ends(RECLAIM_KIND_CGROUP, pages, true);
 }
 
 /* Runs for each zone of memory that a thread goes through. */
 SEC("tp_btf/mm_compaction_begin")
-int SCOPE_PROG(compaction_begins)
+int BPF_PROG(compaction_begins)
 {
 	return stall_begins(RECLAIM_KIND_COMPACTION, NO_ORDER);
 }
 
 /* Runs between begin and end, once or more, where the kernel looks whether it has done enough: it says for what. */
 SEC("tp_btf/mm_compaction_finished")
-int SCOPE_PROG(compaction_goes_on, struct zone *zone, int order)
+int BPF_PROG(compaction_goes_on, struct zone *zone, int order)
 {
 	struct memory_thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 
@@ -88,7 +88,7 @@ int SCOPE_PROG(compaction_goes_on, struct zone *zone, int order)
 }
 
 SEC("tp_btf/mm_compaction_end")
-int SCOPE_PROG(compaction_ends)
+int BPF_PROG(compaction_ends)
 {
 	return stall_ends(RECLAIM_KIND_COMPACTION, 0, false);
 }
@@ -141,21 +141,21 @@ static __always_inline int kill(struct task_struct *victim)
 
 /* Runs where the kernel has chosen a victim. Since 72ba14deb40a ("mm: update mark_victim tracepoints fields", 6.8). */
 SEC("tp_btf/mark_victim")
-int SCOPE_PROG(oom_killed, struct task_struct *victim)
+int BPF_PROG(oom_killed, struct task_struct *victim)
 {
 	return kill(victim);
 }
 
 /* The function around that tracepoint, which in older kernels has the pid alone. It also runs for one that has died. */
 SEC("fentry/mark_oom_victim")
-int SCOPE_PROG(oom_kills, struct task_struct *victim)
+int BPF_PROG(oom_kills, struct task_struct *victim)
 {
 	return BPF_CORE_READ(victim, signal, oom_mm) ? 0 : kill(victim);
 }
 
 /* For older kernels that refuse fentry. */
 SEC("raw_tp/mark_victim")
-int SCOPE_PROG(oom_kill_unseen, int victim_pid)
+int BPF_PROG(oom_kill_unseen, int victim_pid)
 {
 	if (scope_passes(bpf_get_current_task_btf()) || scope_tgid_passes(victim_pid))
 		scope_count_unseen(SCOPE_UNSEEN_KILLS, 1);

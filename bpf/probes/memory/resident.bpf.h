@@ -61,7 +61,7 @@ int memory_visit(struct bpf_iter__task *ctx)
  * before the process ended.
  */
 SEC("tp_btf/sched_process_exit")
-int SCOPE_HOOK(memory_exit, unsigned long long *, ctx)
+int memory_exit(unsigned long long *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 

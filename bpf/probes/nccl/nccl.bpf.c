@@ -110,7 +110,7 @@ static __always_inline void emit_call(struct task_struct *task, struct nccl_fram
 
 /* Attached at the first instruction of each function, or after its endbr64. */
 SEC("uprobe")
-int SCOPE_HOOK(nccl_enter, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(nccl_enter, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
@@ -160,7 +160,7 @@ int SCOPE_HOOK(nccl_enter, struct pt_regs *, ctx)
 }
 
 SEC("uretprobe")
-int SCOPE_HOOK(nccl_return, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(nccl_return, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct nccl_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -207,7 +207,7 @@ static __always_inline void abandon(struct task_struct *task, struct nccl_thread
 SCOPE_ABANDON(nccl_abandon, struct nccl_thread, struct nccl_frame, abandon)
 
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(nccl_replace, struct task_struct *task)
+int BPF_PROG(nccl_replace, struct task_struct *task)
 {
 	struct nccl_thread *thread = leave_calls_at_exec(task);
 

@@ -216,7 +216,7 @@ static __always_inline void begin_attempt(struct task_struct *task, const struct
  * MSG_FASTOPEN. The raw tracepoints see 32-bit ones, too, and cost other calls a comparison.
  */
 SEC("tp_btf/sys_enter")
-int SCOPE_PROG(net_connect_enter, struct pt_regs *regs, long nr)
+int BPF_PROG(net_connect_enter, struct pt_regs *regs, long nr)
 {
 	struct net_call call = {};
 	struct task_struct *task;
@@ -252,7 +252,7 @@ static __always_inline void end_attempt(struct task_struct *task, long ret)
 
 /* The end of a call that connects or accepts. */
 SEC("tp_btf/sys_exit")
-int SCOPE_PROG(net_call_exit, struct pt_regs *regs, long ret)
+int BPF_PROG(net_call_exit, struct pt_regs *regs, long ret)
 {
 	long nr = syscall_number(regs);
 	struct task_struct *task;
@@ -310,7 +310,7 @@ static __always_inline void submit_connect(struct io_kiocb *request)
 
 /* Connects of io_uring. */
 SEC("tp_btf/io_uring_submit_req")
-int SCOPE_PROG(net_connect_submit, struct io_kiocb *request)
+int BPF_PROG(net_connect_submit, struct io_kiocb *request)
 {
 	submit_connect(request);
 	return 0;
@@ -318,7 +318,7 @@ int SCOPE_PROG(net_connect_submit, struct io_kiocb *request)
 
 /* Its name before 6.5. */
 SEC("tp_btf/io_uring_submit_sqe")
-int SCOPE_PROG(net_connect_submit_sqe, struct io_kiocb *request)
+int BPF_PROG(net_connect_submit_sqe, struct io_kiocb *request)
 {
 	submit_connect(request);
 	return 0;
@@ -326,7 +326,7 @@ int SCOPE_PROG(net_connect_submit_sqe, struct io_kiocb *request)
 
 /* The result is read from the request: the tracepoint's other arguments differ between kernels. */
 SEC("tp_btf/io_uring_complete")
-int SCOPE_PROG(net_connect_complete, void *ring, struct io_kiocb *request)
+int BPF_PROG(net_connect_complete, void *ring, struct io_kiocb *request)
 {
 	struct net_attempt *attempt;
 	struct sock *sk;

@@ -179,7 +179,7 @@ static __always_inline void note_end(struct sock *sk, struct net_connection *con
  * ends when it would become one. Misses connects that fail before a SYN is sent, see attempt.bpf.h.
  */
 SEC("tp_btf/inet_sock_set_state")
-int SCOPE_PROG(net_state, struct sock *sk, int before, int after)
+int BPF_PROG(net_state, struct sock *sk, int before, int after)
 {
 	struct net_connection *connection;
 
@@ -220,7 +220,7 @@ int SCOPE_PROG(net_state, struct sock *sk, int before, int after)
 
 /* A connection that ended before any process used it: the process that closes the socket, or the listener, runs. */
 SEC("tp_btf/tcp_destroy_sock")
-int SCOPE_PROG(net_destroy, struct sock *sk)
+int BPF_PROG(net_destroy, struct sock *sk)
 {
 	struct net_connection *connection = connection_of(sk);
 
@@ -243,21 +243,21 @@ static __always_inline int used(struct sock *sk)
 
 /* In every call that sends: write, send, sendmsg, sendfile, and by io_uring. Since 6.3. */
 SEC("tp_btf/sock_send_length")
-int SCOPE_PROG(net_send, struct sock *sk)
+int BPF_PROG(net_send, struct sock *sk)
 {
 	return used(sk);
 }
 
 /* In every call that receives. */
 SEC("tp_btf/sock_recv_length")
-int SCOPE_PROG(net_receive, struct sock *sk)
+int BPF_PROG(net_receive, struct sock *sk)
 {
 	return used(sk);
 }
 
 /* In every call that receives data: for kernels without the two above. Misses those that only send. */
 SEC("tp_btf/tcp_rcv_space_adjust")
-int SCOPE_PROG(net_received, struct sock *sk)
+int BPF_PROG(net_received, struct sock *sk)
 {
 	return used(sk);
 }
@@ -269,7 +269,7 @@ static __always_inline __u32 segments_of(struct sk_buff *packet)
 
 /* Runs once a packet that is sent again, when the socket has counted its segments. */
 SEC("tp_btf/tcp_retransmit_skb")
-int SCOPE_PROG(net_retransmit, struct sock *sk, struct sk_buff *packet)
+int BPF_PROG(net_retransmit, struct sock *sk, struct sk_buff *packet)
 {
 	struct net_connection *connection = connection_of(sk);
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
@@ -291,7 +291,7 @@ int SCOPE_PROG(net_retransmit, struct sock *sk, struct sk_buff *packet)
 
 /* Runs for each packet, before its window is taken over. */
 SEC("tp_btf/tcp_probe")
-int SCOPE_PROG(net_packet, struct sock *sk)
+int BPF_PROG(net_packet, struct sock *sk)
 {
 	struct net_connection *connection = connection_of(sk);
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
@@ -305,7 +305,7 @@ int SCOPE_PROG(net_packet, struct sock *sk)
 }
 
 SEC("tp_btf/tcp_receive_reset")
-int SCOPE_PROG(net_reset_received, struct sock *sk)
+int BPF_PROG(net_reset_received, struct sock *sk)
 {
 	struct net_connection *connection = connection_of(sk);
 
@@ -316,7 +316,7 @@ int SCOPE_PROG(net_reset_received, struct sock *sk)
 
 /* The socket is NULL, or one in TIME_WAIT, for most packets that belong to no connection. */
 SEC("tp_btf/tcp_send_reset")
-int SCOPE_PROG(net_reset_sent, struct sock *sk)
+int BPF_PROG(net_reset_sent, struct sock *sk)
 {
 	struct net_connection *connection = sk ? connection_of(sk) : NULL;
 

@@ -261,7 +261,7 @@ static long end_connection(void *map, const struct ollama_connections_key *key, 
  * with 1: emits the requests that go on.
  */
 SEC("raw_tp")
-int SCOPE_HOOK(ollama_settle, struct bpf_raw_tracepoint_args *, ctx)
+int ollama_settle(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct ending ending = {.ended = OLLAMA_ENDED_NOT};
 

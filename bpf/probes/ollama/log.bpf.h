@@ -15,7 +15,7 @@ static __always_inline bool is_level_wanted(struct ollama_thread *thread, bool k
 
 /* At the first instruction of the function. The cookie is the place's number. */
 SEC("uprobe")
-int SCOPE_HOOK(ollama_logs, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(ollama_logs, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);

@@ -232,7 +232,7 @@ static long end_load(void *map, const struct ollama_loads_key *key, struct ollam
 
 /* User space runs this program like ollama_settle: emits the loads that have ended. */
 SEC("raw_tp")
-int SCOPE_HOOK(ollama_settle_loads, struct bpf_raw_tracepoint_args *, ctx)
+int ollama_settle_loads(struct bpf_raw_tracepoint_args *ctx)
 {
 	bool all = ctx->args[0];
 	struct unloading unloading = {.ended = all ? OLLAMA_LOADED_NOT : OLLAMA_LOADED_IDLE};

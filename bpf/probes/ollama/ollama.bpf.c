@@ -134,7 +134,7 @@ static __always_inline void end_file(struct task_struct *task, struct ollama_thr
  * They miss io_uring, recvmmsg, sendmmsg and splice, and 32-bit processes, which have other call numbers.
  */
 SEC("tp_btf/sys_enter")
-int SCOPE_PROG(ollama_enter, struct pt_regs *regs, long nr)
+int BPF_PROG(ollama_enter, struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 call = call_by_number(nr);
@@ -176,7 +176,7 @@ int SCOPE_PROG(ollama_enter, struct pt_regs *regs, long nr)
 }
 
 SEC("tp_btf/sys_exit")
-int SCOPE_PROG(ollama_exit, struct pt_regs *regs, long ret)
+int BPF_PROG(ollama_exit, struct pt_regs *regs, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct ollama_thread *thread;
@@ -198,7 +198,7 @@ int SCOPE_PROG(ollama_exit, struct pt_regs *regs, long ret)
 
 /* A process ends: so do its requests and loads. */
 SEC("tp_btf/sched_process_exit")
-int SCOPE_HOOK(ollama_end, unsigned long long *, ctx)
+int ollama_end(unsigned long long *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	struct ending ending = {.start_ns = task_start_ns(task), .pid = task->tgid, .ended = OLLAMA_ENDED_EXITED};

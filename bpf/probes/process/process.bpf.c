@@ -100,7 +100,7 @@ static __always_inline void emit_exec(struct exec_record *record, struct task_st
  * /proc/PID/cmdline: one block of memory, read at once.
  */
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(exec_done, struct task_struct *task, pid_t old_pid, struct linux_binprm *bprm)
+int BPF_PROG(exec_done, struct task_struct *task, pid_t old_pid, struct linux_binprm *bprm)
 {
 	__u32 writer = OF_DONE, at, length;
 	struct exec_record *record = bpf_map_lookup_elem(&exec_records, &writer);
@@ -220,32 +220,32 @@ static __always_inline int exec_exit(enum exec_writer writer, long ret)
  * miss 32-bit processes, whose calls have no tracepoints.
  */
 SEC("tracepoint/syscalls/sys_enter_execve")
-int SCOPE_HOOK(execve_enter, struct trace_event_raw_sys_enter *, call)
+int execve_enter(struct trace_event_raw_sys_enter *call)
 {
 	return exec_enter((const char *)call->args[0], (const char *const *)call->args[1]);
 }
 
 SEC("tracepoint/syscalls/sys_exit_execve")
-int SCOPE_HOOK(execve_exit, struct trace_event_raw_sys_exit *, call)
+int execve_exit(struct trace_event_raw_sys_exit *call)
 {
 	return exec_exit(OF_EXECVE, call->ret);
 }
 
 SEC("tracepoint/syscalls/sys_enter_execveat")
-int SCOPE_HOOK(execveat_enter, struct trace_event_raw_sys_enter *, call)
+int execveat_enter(struct trace_event_raw_sys_enter *call)
 {
 	return exec_enter((const char *)call->args[1], (const char *const *)call->args[2]);
 }
 
 SEC("tracepoint/syscalls/sys_exit_execveat")
-int SCOPE_HOOK(execveat_exit, struct trace_event_raw_sys_exit *, call)
+int execveat_exit(struct trace_event_raw_sys_exit *call)
 {
 	return exec_exit(OF_EXECVEAT, call->ret);
 }
 
 /* The same with raw tracepoints, which need no tracefs but run for every call. */
 SEC("tp_btf/sys_enter")
-int SCOPE_PROG(any_call_enter, struct pt_regs *regs, long nr)
+int BPF_PROG(any_call_enter, struct pt_regs *regs, long nr)
 {
 	if ((nr != nr_execve && nr != nr_execveat) || is_compat(bpf_get_current_task_btf()))
 		return 0;
@@ -255,7 +255,7 @@ int SCOPE_PROG(any_call_enter, struct pt_regs *regs, long nr)
 }
 
 SEC("tp_btf/sys_exit")
-int SCOPE_PROG(any_call_exit, struct pt_regs *regs, long ret)
+int BPF_PROG(any_call_exit, struct pt_regs *regs, long ret)
 {
 	long nr = syscall_number(regs);
 
@@ -264,7 +264,7 @@ int SCOPE_PROG(any_call_exit, struct pt_regs *regs, long ret)
 
 /* In the parent, when the child is complete but has not run yet: its times and ids can be read. */
 SEC("tp_btf/sched_process_fork")
-int SCOPE_PROG(fork_done, struct task_struct *parent, struct task_struct *child)
+int BPF_PROG(fork_done, struct task_struct *parent, struct task_struct *child)
 {
 	struct fork_event *event;
 
@@ -344,7 +344,7 @@ static __always_inline bool is_first_exit(struct task_struct *task)
  * It has just stored the peak memory use in the signal struct.
  */
 SEC("tp_btf/sched_process_exit")
-int SCOPE_PROG(exit_done, struct task_struct *task)
+int BPF_PROG(exit_done, struct task_struct *task)
 {
 	__u64 now_ns = bpf_ktime_get_boot_ns();
 	struct signal_struct *signal = untrusted(task)->signal;

@@ -156,7 +156,7 @@ static __always_inline void returned(struct task_struct *task, struct profile_th
 }
 
 SEC("tp_btf/sched_switch")
-int SCOPE_PROG(profile_switch, bool preempted, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(profile_switch, bool preempted, struct task_struct *prev, struct task_struct *next)
 {
 	struct profile_thread *leaving = watched(prev), *arriving = watched(next);
 	__u64 now_ns = bpf_ktime_get_boot_ns();
@@ -175,7 +175,7 @@ int SCOPE_PROG(profile_switch, bool preempted, struct task_struct *prev, struct 
 }
 
 SEC("tp_btf/sched_wakeup")
-int SCOPE_PROG(profile_wakeup, struct task_struct *task)
+int BPF_PROG(profile_wakeup, struct task_struct *task)
 {
 	struct profile_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 

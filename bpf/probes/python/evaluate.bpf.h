@@ -57,7 +57,7 @@ static __always_inline struct open_call *innermost_evaluation(struct task_struct
 }
 
 SEC("uprobe")
-int SCOPE_HOOK(python_evaluate, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(python_evaluate, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct calling_thread *thread = thread_of(task);
@@ -94,7 +94,7 @@ int SCOPE_HOOK(python_evaluate, struct pt_regs *, ctx)
 
 /* The caller still has the frame, and so the code. NULL is returned if an exception leaves the function. */
 SEC("uretprobe")
-int SCOPE_HOOK(python_evaluated, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(python_evaluated, struct pt_regs *, ctx)
 {
 	__u64 now_ns = bpf_ktime_get_boot_ns(), code;
 	struct task_struct *task = bpf_get_current_task_btf();

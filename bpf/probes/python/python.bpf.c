@@ -203,7 +203,7 @@ static __always_inline void add_inner(struct task_struct *task, struct calling_t
  * up, too (python/cpython#98894).
  */
 SEC("uprobe")
-int SCOPE_HOOK(python_enter, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(python_enter, struct pt_regs *, ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), line = 0;
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -223,7 +223,7 @@ int SCOPE_HOOK(python_enter, struct pt_regs *, ctx)
 
 /* At function__return: the same arguments. Also where an exception leaves the function, and where it yields. */
 SEC("uprobe")
-int SCOPE_HOOK(python_leave, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(python_leave, struct pt_regs *, ctx)
 {
 	__u64 now_ns = bpf_ktime_get_boot_ns(), cookie = bpf_get_attach_cookie(ctx), file = 0, function = 0;
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -256,7 +256,7 @@ int SCOPE_HOOK(python_leave, struct pt_regs *, ctx)
 
 /* Attached to a function that is hardly ever called, to raise the semaphore of `line` without a hit per line. */
 SEC("uprobe")
-int SCOPE_HOOK(python_raise, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(python_raise, struct pt_regs *, ctx)
 {
 	return 0;
 }
@@ -278,14 +278,14 @@ static __always_inline void leave_all(struct task_struct *task)
 }
 
 SEC("tp_btf/sched_process_exit")
-int SCOPE_PROG(calls_exit, struct task_struct *task)
+int BPF_PROG(calls_exit, struct task_struct *task)
 {
 	leave_all(task);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(calls_exec, struct task_struct *task)
+int BPF_PROG(calls_exec, struct task_struct *task)
 {
 	leave_all(task);
 	return 0;

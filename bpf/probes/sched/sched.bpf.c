@@ -156,14 +156,14 @@ static __always_inline int switched(bool preempted, struct task_struct *prev, st
  * differ: another CPU may already be waking it.
  */
 SEC("tp_btf/sched_switch")
-int SCOPE_PROG(switch_with_state, bool preempted, struct task_struct *prev, struct task_struct *next,
-	       unsigned int prev_state)
+int BPF_PROG(switch_with_state, bool preempted, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
 {
 	return switched(preempted, prev, next, prev_state);
 }
 
 SEC("tp_btf/sched_switch")
-int SCOPE_PROG(switch_reading_state, bool preempted, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(switch_reading_state, bool preempted, struct task_struct *prev, struct task_struct *next)
 {
 	return switched(preempted, prev, next, task_state(prev));
 }
@@ -198,13 +198,13 @@ static __always_inline int woken(struct task_struct *task)
 
 /* When the thread has become runnable, on the waker's CPU; an interrupt counts as the interrupted thread. */
 SEC("tp_btf/sched_wakeup")
-int SCOPE_PROG(wakeup_done, struct task_struct *task)
+int BPF_PROG(wakeup_done, struct task_struct *task)
 {
 	return woken(task);
 }
 
 SEC("tp_btf/sched_wakeup_new")
-int SCOPE_PROG(wakeup_new_done, struct task_struct *task)
+int BPF_PROG(wakeup_new_done, struct task_struct *task)
 {
 	return woken(task);
 }

@@ -36,8 +36,7 @@ static __always_inline bool is_by_process(int signal, struct kernel_siginfo *inf
 
 /* Runs when a signal is sent, before the receiver knows. Misses signals that the kernel forces on a thread's exit. */
 SEC("tp_btf/signal_generate")
-int SCOPE_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *receiver, int group,
-	       int result)
+int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *receiver, int group, int result)
 {
 	struct task_struct *sender = bpf_get_current_task_btf();
 	bool by_process = is_by_process(signal, info) && sender->pid;

@@ -311,7 +311,7 @@ static __always_inline bool is_chosen(void)
 
 /* At the first instruction of a function whose return is recorded too. */
 SEC("uprobe")
-int SCOPE_HOOK(span_enter, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(span_enter, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx), depth;
@@ -334,7 +334,7 @@ int SCOPE_HOOK(span_enter, struct pt_regs *, ctx)
 }
 
 SEC("uretprobe")
-int SCOPE_HOOK(span_return, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(span_return, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct span_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -362,7 +362,7 @@ int SCOPE_HOOK(span_return, struct pt_regs *, ctx)
 
 /* At the first instruction of a function whose return cannot be recorded without harm. */
 SEC("uprobe")
-int SCOPE_HOOK(span_call, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(span_call, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 number = bpf_get_attach_cookie(ctx);
@@ -406,7 +406,7 @@ static __always_inline void begin_moment(struct pt_regs *ctx, struct task_struct
 
 /* At a site of a USDT probe: one moment, in the middle of a function. */
 SEC("uprobe")
-int SCOPE_HOOK(span_moment, struct pt_regs *, ctx)
+int SCOPE_UNPREEMPTED(span_moment, struct pt_regs *, ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -438,7 +438,7 @@ static __always_inline void abandon(struct task_struct *task, struct span_thread
 SCOPE_ABANDON(span_abandon, struct span_thread, struct span_frame, abandon)
 
 SEC("tp_btf/sched_process_exec")
-int SCOPE_PROG(span_replace, struct task_struct *task)
+int BPF_PROG(span_replace, struct task_struct *task)
 {
 	leave_calls_at_exec(task);
 	return 0;

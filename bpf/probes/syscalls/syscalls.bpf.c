@@ -123,7 +123,7 @@ static __always_inline bool is_selected(unsigned long nr, bool compat)
  * that seccomp or a debugger refused before they began. Arguments are kept from the entry: execve clears the registers.
  */
 SEC("tp_btf/sys_enter")
-int SCOPE_PROG(syscall_enter, struct pt_regs *regs, long nr)
+int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct syscall_thread *call;
@@ -157,7 +157,7 @@ int SCOPE_PROG(syscall_enter, struct pt_regs *regs, long nr)
 
 /* The number is the entry's: rt_sigreturn leaves with another. */
 SEC("tp_btf/sys_exit")
-int SCOPE_PROG(syscall_exit, struct pt_regs *regs, long ret)
+int BPF_PROG(syscall_exit, struct pt_regs *regs, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct syscall_thread *call = bpf_task_storage_get(&threads, task, 0, 0);
@@ -170,7 +170,7 @@ int SCOPE_PROG(syscall_exit, struct pt_regs *regs, long ret)
 
 /* Calls that never return: exit and exit_group. A call that a fatal signal ends does return, with -ERESTART*. */
 SEC("tp_btf/sched_process_exit")
-int SCOPE_PROG(syscall_abandon, struct task_struct *task)
+int BPF_PROG(syscall_abandon, struct task_struct *task)
 {
 	struct syscall_thread *call = bpf_task_storage_get(&threads, task, 0, 0);
 

@@ -29,7 +29,7 @@ static __always_inline void own(struct udp_socket *socket, struct task_struct *t
 
 /* In socket(). Misses sockets of the kernel. */
 SEC("cgroup/sock_create")
-int SCOPE_HOOK(udp_created, struct bpf_sock *, ctx)
+int udp_created(struct bpf_sock *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct udp_socket socket = {};
@@ -116,7 +116,7 @@ static __always_inline void transfer(struct udp_flow_key *key, struct udp_socket
 
 /* Runs for each packet that a socket sends, in the thread that sends it. */
 SEC("cgroup_skb/egress")
-int SCOPE_HOOK(udp_sent, struct __sk_buff *, skb)
+int SCOPE_UNPREEMPTED(udp_sent, struct __sk_buff *, skb)
 {
 	struct udp_datagram datagram = {};
 	struct udp_flow_key key = {};
@@ -135,7 +135,7 @@ int SCOPE_HOOK(udp_sent, struct __sk_buff *, skb)
 
 /* Runs for each packet that a socket gets, in an interrupt, before the socket has found room for it. */
 SEC("cgroup_skb/ingress")
-int SCOPE_HOOK(udp_arrived, struct __sk_buff *, skb)
+int SCOPE_UNPREEMPTED(udp_arrived, struct __sk_buff *, skb)
 {
 	struct udp_datagram datagram = {};
 	struct udp_flow_key key = {};
@@ -152,7 +152,7 @@ int SCOPE_HOOK(udp_arrived, struct __sk_buff *, skb)
 
 /* A datagram for which the socket has no room: it had arrived before. Since 6.10, the tracepoint tells which it was. */
 SEC("tp_btf/udp_fail_queue_rcv_skb")
-int SCOPE_PROG(udp_refused, int result, struct sock *sk, struct sk_buff *skb)
+int BPF_PROG(udp_refused, int result, struct sock *sk, struct sk_buff *skb)
 {
 	const void *network = (void *)skb->head + skb->network_header,
 		   *transport = (void *)skb->head + skb->transport_header;
@@ -217,21 +217,21 @@ static __always_inline int called(struct sock *sk, int result)
 
 /* In every call that sends. Since 6.3. */
 SEC("tp_btf/sock_send_length")
-int SCOPE_PROG(udp_send, struct sock *sk, int result)
+int BPF_PROG(udp_send, struct sock *sk, int result)
 {
 	return called(sk, result);
 }
 
 /* In every call that receives: the socket may be read by another process than the one that made it. */
 SEC("tp_btf/sock_recv_length")
-int SCOPE_PROG(udp_receive, struct sock *sk, int result)
+int BPF_PROG(udp_receive, struct sock *sk, int result)
 {
 	return called(sk, result);
 }
 
 /* The last descriptor of a socket is closed. If it had several peers, udp_settle tells its flows. */
 SEC("cgroup/sock_release")
-int SCOPE_HOOK(udp_released, struct bpf_sock *, ctx)
+int udp_released(struct bpf_sock *ctx)
 {
 	struct udp_flow_key key = {};
 	struct udp_socket *socket;
@@ -282,7 +282,7 @@ static long forget_socket(void *map, __u64 *cookie, struct udp_socket *socket, s
 
 /* User space runs this program every second: rows that are due. Its argument is 1 at the end. */
 SEC("raw_tp")
-int SCOPE_HOOK(udp_settle, struct bpf_raw_tracepoint_args *, ctx)
+int udp_settle(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct udp_settling settling = {.now_ns = bpf_ktime_get_boot_ns(), .all = ctx->args[0]};
 

@@ -18,14 +18,14 @@ static __always_inline int fault_begins(struct task_struct *task)
 }
 
 SEC("tp_btf/page_fault_user")
-int SCOPE_PROG(why_fault_user)
+int BPF_PROG(why_fault_user)
 {
 	return fault_begins(bpf_get_current_task_btf());
 }
 
 /* A fault within a call. While faults are disabled, as when BPF programs read memory, no fault is served. */
 SEC("tp_btf/page_fault_kernel")
-int SCOPE_PROG(why_fault_kernel)
+int BPF_PROG(why_fault_kernel)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 

@@ -240,7 +240,7 @@ static __always_inline void leave_cpu(struct task_struct *task, struct why_threa
 }
 
 SEC("tp_btf/sched_switch")
-int SCOPE_PROG(why_switch, bool preempted, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(why_switch, bool preempted, struct task_struct *prev, struct task_struct *next)
 {
 	struct why_thread *leaving = watched(prev), *arriving = watched(next);
 	__u64 now_ns;
@@ -269,14 +269,14 @@ static __always_inline int woken(struct task_struct *task)
 }
 
 SEC("tp_btf/sched_wakeup")
-int SCOPE_PROG(why_wakeup, struct task_struct *task)
+int BPF_PROG(why_wakeup, struct task_struct *task)
 {
 	return woken(task);
 }
 
 /* A new thread. */
 SEC("tp_btf/sched_wakeup_new")
-int SCOPE_PROG(why_wakeup_new, struct task_struct *task)
+int BPF_PROG(why_wakeup_new, struct task_struct *task)
 {
 	return woken(task);
 }
