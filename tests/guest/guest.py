@@ -45,7 +45,7 @@ done
 ln -s /proc/self/fd /root/dev/fd
 ip link set lo up
 stty -F /dev/ttyS1 raw
-chroot /root /bin/sh -c {command} </dev/null >/dev/ttyS1 2>&1
+(cd /root && mount --move . / && exec chroot . /bin/sh -c {command}) </dev/null >/dev/ttyS1 2>&1
 printf '{mark}%d\\n' $? >/dev/ttyS1
 stty -F /dev/ttyS1 raw
 poweroff -f
