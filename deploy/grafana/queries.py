@@ -21,6 +21,7 @@ _MACHINES = "string_to_array('${machine:pipe}', '|')"
 _OF_MACHINES = f"CASE WHEN '${{machine:pipe}}' <> '.*' THEN {_MACHINES} END"
 MACHINE = f"('${{machine:pipe}}' = '.*' OR machine_id = ANY ({_MACHINES}))"
 _EVERY_COMM = "'*' IN (${comm:sqlstring})"
+_OF_COMMS = f"CASE WHEN NOT {_EVERY_COMM} THEN ARRAY[${{comm:sqlstring}}] END"
 COMM = f"({_EVERY_COMM} OR comm IN (${{comm:sqlstring}}))"
 TASK = "('${task:pipe}' = '.*' OR task_id::text = ANY (string_to_array('${task:pipe}', '|')))"
 CONTAINER = (
@@ -152,10 +153,15 @@ def now(stream: str, columns: str, order: str, where: str = CHOSEN) -> Sql:
     return Sql(asked, console=_page(stream))
 
 
+def largest(stream: str, columns: str) -> Sql:
+    """The largest groups of current states."""
+    asked = f"SELECT time, hostname, {columns} FROM scope.{stream}_largest(100, {_OF_MACHINES}, {_OF_COMMS})"
+    return Sql(asked, console=_page(stream))
+
+
 def flames(stream: str, title: str, unit: str = "ns") -> Panel:
     """The flame graph of a stream, of the last minutes."""
-    comms = "CASE WHEN '*' NOT IN (${comm:sqlstring}) THEN ARRAY[${comm:sqlstring}] END"
-    query = f"SELECT level, value, self, label FROM scope.{stream}_flames({_RECENT}, {_OF_MACHINES}, {comms})"
+    query = f"SELECT level, value, self, label FROM scope.{stream}_flames({_RECENT}, {_OF_MACHINES}, {_OF_COMMS})"
     return Panel(
         title, "flamegraph", (Sql(query, console=f"/flames/{stream}"),), ABOUT_RECENT, unit, width=24, height=14
     )

@@ -11,6 +11,7 @@ from deploy.grafana.queries import (
     TASKS,
     comms,
     flames,
+    largest,
     log,
     now,
     percentiles,
@@ -142,10 +143,8 @@ DASHBOARD = Dashboard(
                     "Unfreed memory by stack",
                     "table",
                     (
-                        now(
-                            "cuda_live",
-                            "comm, pid, memory, device, live_bytes, live_count, mean_age_ns, ended, stack",
-                            "live_bytes DESC",
+                        largest(
+                            "cuda_live", "comm, pid, memory, device, live_bytes, live_count, mean_age_ns, ended, stack"
                         ),
                     ),
                     "What grows here is a leak.",

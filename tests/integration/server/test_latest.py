@@ -284,8 +284,9 @@ async def test_states_need_no_process(line: Line, states: States) -> None:
     assert line.query("SELECT power_watts, slowed_by FROM scope.gpu_now() WHERE device = 0") == [(412.345, "")]
 
 
-async def test_each_stream_of_states_has_a_function(line: Line, states: States) -> None:
-    """Each stream of states has a function that returns its current states; their sums equal the groups."""
+async def test_each_stream_of_states_has_functions(line: Line, states: States) -> None:
+    """Each stream of states has a function that returns its current states, whose sums equal the groups, and one that
+    returns the largest groups, also of machines and commands."""
     random = np.random.default_rng(11)
     await line.send(Run().batch(1, at_random("cuda_live", 101, random, range(1, 600)), stream="cuda_live"))
     now = """
@@ -294,9 +295,23 @@ async def test_each_stream_of_states_has_a_function(line: Line, states: States) 
     assert line.query(now) == [row[:10] for row in await held(states)]
     (about,) = line.query("SELECT obj_description('scope.cuda_live_now()'::regprocedure)")
     assert "live_bytes: memory not freed yet (bytes)" in about[0]
-    functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'scope'::regnamespace AND proname LIKE '%_now'"
+    groups = await held(states)
+    assert _largest(line, "7") == groups[:7]
+    comms = sorted({row[4] for row in groups if row[4]})
+    assert len(comms) > 1
+    assert _largest(line, f"100, ARRAY['{line.machine.machine_id}'], ARRAY['{comms[0]}']") == [
+        row for row in groups if row[4] == comms[0]
+    ]
+    assert _largest(line, "100, ARRAY['another']") == []
+    functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'scope'::regnamespace AND proname ~ '_(now|largest)$'"
     found = {name for (name,) in line.query(functions)}
-    assert found == {f"{name}_now" for name, table in TABLES.items() if table.latest}
+    assert found == {f"{name}_{way}" for name, table in TABLES.items() if table.latest for way in ("now", "largest")}
+
+
+def _largest(line: Line, arguments: str) -> list[tuple[Any, ...]]:
+    """What a function returns, as `held` returns it: with the time at the end, and without the number of states."""
+    rows = line.query(f"SELECT * FROM scope.cuda_live_largest({arguments})")
+    return [(*row[1:-1], row[0]) for row in rows]
 
 
 def test_what_people_built_on_states_stops_no_server(database: str, caplog: pytest.LogCaptureFixture) -> None:

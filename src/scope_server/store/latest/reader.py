@@ -7,36 +7,12 @@ from typing import Any
 from psycopg import sql
 from psycopg.rows import DictRow
 
+from scope_server.store.latest.groups import largest_groups
 from scope_server.store.latest.layout import Layout, layout_of
-from scope_server.store.latest.shown import joins, listed, of, readable, who
 from scope_server.store.reading.database import Database
-from scope_server.store.schema.columns import WHOLE, StreamTable
+from scope_server.store.schema.columns import StreamTable
 
-_LARGEST = (1 << 63) - 1  # larger sums are reported as this
 _MORE = 4  # factor by which to read more groups if the first ones are not enough
-
-_RANKED = """
-SELECT {columns} FROM ranked.{stream} AS g
-WHERE g.held > 0 AND g.day >= {day} AND {conditions} ORDER BY {order} LIMIT {most}"""
-# Day by day, each from its largest group; other days are not read.
-_BY_DAY = """
-SELECT {columns}
-FROM (SELECT generate_series(greatest({day}, min(day)), max(day), '1 day')::date AS day
-      FROM ranked.{stream} WHERE held > 0) AS d
-CROSS JOIN LATERAL (
-    SELECT * FROM ranked.{stream} AS g
-    WHERE g.held > 0 AND g.day = d.day AND {conditions} ORDER BY {order} LIMIT {most}
-) AS g
-ORDER BY {order} LIMIT {most}"""
-_ADDED_UP = """
-SELECT {who}{shown}, s.time, s.states, g.total AS bound
-FROM ({groups}) AS g
-CROSS JOIN LATERAL (
-    SELECT {sums}, max(l.time) AS time, count(*) AS states
-    FROM latest.{stream} AS l WHERE {same} AND {held} AND l.time >= {since}
-) AS s
-{joins}
-ORDER BY {order}"""
 
 
 class States:
@@ -92,55 +68,15 @@ def _place(layout: Layout, row: DictRow, by: str | None = None) -> tuple[Any, ..
 def _query(
     layout: Layout, since: datetime, most: int, machine: int | None, processes: Sequence[int] | None
 ) -> sql.Composed:
-    latest = layout.latest
     conditions: list[sql.Composable] = [sql.SQL("true")]
     if machine is not None:
         conditions.append(sql.SQL("g.machine = {}").format(machine))
     if processes is not None:
         conditions.append(sql.SQL("g.process = ANY({}::bigint[])").format(list(processes)))
-    given = {
-        "stream": sql.Identifier(layout.stream),
-        "since": sql.Literal(since),
-        "day": sql.SQL("({}::timestamptz AT TIME ZONE 'UTC')::date").format(since),
-        "most": sql.Literal(most),
-        "order": listed([*(of("g", name) for name in layout.ended), sql.SQL("g.total DESC")]),
-    }
-    groups = sql.SQL(_BY_DAY if processes is None else _RANKED).format(
-        columns=listed([of("g", name) for name in ("machine", *layout.group, "total")]),
+    return largest_groups(
+        layout,
+        most=sql.Literal(most),
+        since=sql.Literal(since),
         conditions=sql.SQL(" AND ").join(conditions),
-        **given,
+        by_day=processes is None,
     )
-    return sql.SQL(_ADDED_UP).format(
-        groups=groups,
-        who=who(layout),
-        shown=listed([*(readable(layout, "g", name) for name in latest.by), *_shown(layout)]),
-        joins=joins(layout, "g", latest.by),
-        sums=listed(_sums(layout)),
-        same=sql.SQL(" AND ").join(sql.SQL("{} = {}").format(of("l", name), of("g", name)) for name in layout.group),
-        held=layout.held("l"),
-        **given,
-    )
-
-
-def _shown(layout: Layout) -> list[sql.Composed]:
-    ended = [of("g", name) for name in layout.ended]
-    return [*ended, *(of("s", name) for name in (*layout.latest.totals, *layout.latest.means))]
-
-
-def _sums(layout: Layout) -> list[sql.Composed]:
-    # Products of two 64-bit numbers are larger than 64 bits.
-    total = sql.SQL("CASE WHEN sum({v}) > {most} THEN {most} ELSE sum({v}) END::bigint AS {name}")
-    of_real = sql.SQL("sum({v}) AS {name}")
-    mean = sql.SQL("(sum({v}::numeric * {w}) / nullif(sum({w}), 0))::bigint AS {name}")
-    return [
-        *(
-            (total if layout.column(name).sql in WHOLE else of_real).format(
-                v=of("l", name), most=_LARGEST, name=sql.Identifier(name)
-            )
-            for name in layout.latest.totals
-        ),
-        *(
-            mean.format(v=of("l", name), w=of("l", weight), name=sql.Identifier(name))
-            for name, weight in layout.latest.means.items()
-        ),
-    ]

@@ -6,8 +6,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from scope_server.store.latest.functions import make_functions
 from scope_server.store.latest.layout import OF_STATE, Layout, layout_of
-from scope_server.store.latest.shown import make_function
 from scope_server.store.schema.columns import BASE, OF_GROUP, StreamTable
 
 _ABOUT = {
@@ -40,7 +40,7 @@ def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
     if layout is None:
         return
     _make_tables(connection, table, layout)
-    make_function(connection, table, layout)
+    make_functions(connection, table, layout)
 
 
 def _make_tables(connection: psycopg.Connection[Any], table: StreamTable, layout: Layout) -> None:

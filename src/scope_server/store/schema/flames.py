@@ -9,7 +9,7 @@ from psycopg import sql
 from scope_server.store.dimensions.declared import STACKS, of_kind
 from scope_server.store.layout.contract import Record
 from scope_server.store.schema.columns import StreamTable
-from scope_server.store.schema.functions import show
+from scope_server.store.schema.functions import chosen, show
 
 _COLUMNS = {"level": "integer", "value": "bigint", "self": "bigint", "label": "text"}
 _ARGUMENTS = {
@@ -26,11 +26,10 @@ FROM (
     FROM (
         SELECT e.{stack} AS stack, sum(e.{weight}) AS weight
         FROM ({found}) AS e
-        WHERE ($3 IS NULL OR e.machine IN (SELECT id FROM store.machines WHERE machine_id = ANY ($3))){of_comm}
+        WHERE {chosen}
         GROUP BY e.{stack}
     ) AS s
 ) AS a CROSS JOIN LATERAL store.flame_graph(a.stacks, a.weights) AS f"""
-_OF_COMM = " AND ($4 IS NULL OR e.comm IN (SELECT t.id FROM {table} AS t WHERE {text} = ANY ($4)))"
 
 
 def make(connection: psycopg.Connection[Any], table: StreamTable, columns: Sequence[Record]) -> None:
@@ -50,9 +49,7 @@ def make(connection: psycopg.Connection[Any], table: StreamTable, columns: Seque
         stack=sql.Identifier(stacks[0]),
         weight=sql.Identifier(weight),
         found=table.layout.rows(table.name, columns, of_rows, of_blocks, only=read),
-        of_comm=sql.SQL(_OF_COMM if of_comm else " AND $4 IS NULL").format(
-            **{"table": sql.Identifier("store", of_comm.table), "text": sql.SQL(of_comm.text)} if of_comm else {}
-        ),
+        chosen=chosen("e", of_comm, "$3", "$4"),
     )
     about = (
         f"{table.meaning}: the flame graph of {weight}, {table.meanings[weight]}. Each node comes before those that it "

@@ -7,7 +7,14 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from scope_server.store.dimensions.dimension import Dimension
+
 _log = logging.getLogger(__name__)
+
+_OF_MACHINES = (
+    "({machines} IS NULL OR {rows}.machine IN (SELECT id FROM store.machines WHERE machine_id = ANY ({machines})))"
+)
+_OF_COMMS = "({comms} IS NULL OR {rows}.comm IN (SELECT t.id FROM {table} AS t WHERE {text} = ANY ({comms})))"
 
 
 def show(
@@ -55,6 +62,20 @@ def show(
             _log.warning("a function was not updated because other objects depend on it", extra=extra)
             return
     connection.execute(sql.SQL("COMMENT ON FUNCTION {} IS {}").format(function, sql.Literal(about)))
+
+
+def chosen(rows: str, comm: Dimension | None, machines: str, comms: str) -> sql.Composed:
+    """The condition that `rows` are of the machines and commands that arguments, such as $1, name; NULL: of all.
+
+    Args:
+        comm: of the rows' column `comm`; None: they have none, and a function that is asked for commands finds none.
+    """
+    names = {"rows": sql.Identifier(rows), "machines": sql.SQL(machines), "comms": sql.SQL(comms)}
+    of_comms = sql.SQL("{comms} IS NULL").format(**names)
+    if comm:
+        table, text = sql.Identifier("store", comm.table), sql.SQL(comm.text)
+        of_comms = sql.SQL(_OF_COMMS).format(table=table, text=text, **names)
+    return sql.SQL("{} AND {}").format(sql.SQL(_OF_MACHINES).format(**names), of_comms)
 
 
 def _declared(types: Mapping[str, str]) -> sql.Composed:

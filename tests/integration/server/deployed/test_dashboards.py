@@ -209,7 +209,17 @@ def test_long_ranges_read_totals_only() -> None:
     for dashboard, panel, query in _panels(Sql):
         for function, since in re.findall(r"scope\.(\w+)\((\w*)", query.text):
             totals = function.endswith(
-                ("_minutes", "_hours", "_totals", "_steps", "_distribution", "_buckets", "_now", "percentile")
+                (
+                    "_minutes",
+                    "_hours",
+                    "_totals",
+                    "_steps",
+                    "_distribution",
+                    "_buckets",
+                    "_now",
+                    "_largest",
+                    "percentile",
+                )
             )
             recent = since == "greatest" and "1000 years" not in query.text
             assert totals or function in few or recent, f"{dashboard.title}: {panel.title}: {function}"
