@@ -17,7 +17,9 @@ MOST_TEXT = 1000  # characters
 _STREAM = re.compile(r"[a-z][a-z0-9_]{0,53}")  # the table of a day has 9 more characters
 _COLUMN = re.compile(r"[a-z][a-z0-9_]{0,54}")  # the rollup has a column with 7 more
 # Streams own scope.NAME_minutes and the like; fresh.NAME_20260131 is a day of NAME.
-_DERIVED = re.compile(r".*_(seconds|minutes|hours|histogram|totals|steps|distribution|buckets|flames|now|largest|[0-9]{8})")
+_DERIVED = re.compile(
+    r".*_(seconds|minutes|hours|histogram|totals|steps|distribution|buckets|flames|now|largest|[0-9]{8})"
+)
 _TYPES = {"ktime_ns": "uint64", "start_ns": "uint64", "pid": "int32"}  # of columns that the server itself reads
 
 
