@@ -23,6 +23,7 @@ def test_a_program_is_not_preempted(name: str) -> None:
     """It says so before it uses its stack, which other threads on the CPU may share, and to the end of its work."""
     for program in programs_of(name):
         at = {extern: place for place, extern in program.externs.items()}
+        assert {"bpf_preempt_disable", "bpf_preempt_enable"} <= at.keys(), f"{program.name} is not SCOPE_UNPREEMPTED"
         code = program.code
         before, after = code[: at["bpf_preempt_disable"]], _until_exit(code, at["bpf_preempt_enable"] + 1)
         assert not (_uses_stack(before) | _uses_stack(after)).any(), program.name
