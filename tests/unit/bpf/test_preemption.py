@@ -7,8 +7,6 @@ from tests.unit.bpf.functions import CALL, FRAME_POINTER, LOADS, STORES, Array, 
 from scope_bpf.catalogue.probe import OBJECTS
 
 EXIT, JUMP = 0x95, 0x05  # include/uapi/linux/bpf.h
-
-
 PREEMPTED = ("uprobe", "uretprobe", "cgroup_skb")  # by default; the kernel itself keeps others from running twice
 
 
