@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.probes.recording import Recording
+from tests.probes.recording import Recording, settle
 
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
@@ -77,6 +77,7 @@ def trace_running(program: Path) -> Traced:
             try:
                 with _tracer(process.pid) as tracer:
                     tracer.start()
+                    settle(tracer)
                     process.stdin.close()
                     _record(tracer, recording, process.poll)
             finally:

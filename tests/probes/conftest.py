@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests import cached
 from tests.llm.tiny_model import write
-from tests.probes.recording import Compile, Record, Recording
+from tests.probes.recording import Compile, Record, Recording, settle
 
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
@@ -59,8 +59,7 @@ def record(runnable: dict[str, str]) -> Record:
                     if not is_thrown_away and (reason := runnable[probe.name]):
                         pytest.skip(reason)
                     raise
-                if tracer._functions and tracer._functions.resolver:
-                    tracer._functions.resolver.settle(60)
+                settle(tracer)
                 time.sleep(hold)
                 held.release()
                 while held.poll() is None:

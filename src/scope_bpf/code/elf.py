@@ -132,7 +132,7 @@ class ElfFile:
     def functions(self, names: Collection[str]) -> dict[str, int]:
         """Offsets in the file by name of functions that the file defines, including local functions."""
         found: dict[str, int] = {}
-        for symbols in (self.dynamic_symbols, self.symbols):
+        for symbols in (self.dynamic_symbols, self.symbols) if names else ():
             if symbols:
                 found = symbols.addresses(names) | found
         offsets = {name: self.offset_of(address) for name, address in found.items()}

@@ -78,6 +78,16 @@ def test_functions_by_name(build: Build) -> None:
         assert elf.slots("shared_one") == []
 
 
+def test_nothing_is_read_for_no_names(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of which no function is wanted costs no reading of its tables."""
+    with FileIO(build("program")) as file:
+        elf = ElfFile(file)
+        monkeypatch.delattr(os, "pread")
+        assert elf.functions([]) == {}
+        with pytest.raises(AttributeError):
+            elf.functions(["main"])
+
+
 def test_a_stripped_file_has_what_it_shares(build: Build) -> None:
     """In a stripped library, exported functions are found; local functions are not."""
     with FileIO(build("library", "-shared", "-fPIC", "-s")) as file:
