@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from scope_bpf import preemption
 from scope_bpf.errors import MissingCapability, NotSupported
 
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
@@ -136,6 +137,7 @@ class Feature:
 def features() -> list[Feature]:
     """The features that do not depend on a probe."""
     missing, unknown = missing_capabilities(), unreadable()
+    mixed_up = preemption.mixed_up(os.uname().release, preemption.mode())
     return [
         _feature("capabilities", not missing, "BPF may be used", f"missing {' and '.join(missing)}; run as root"),
         _feature(
@@ -163,6 +165,7 @@ def features() -> list[Feature]:
             "processes have their host pids here",
             f"private: rows have host pids, and probes that read processes in /proc cannot run; {_HOST_PIDS}",
         ),
+        _feature("preemption", not mixed_up, "the values of a row are one thread's", mixed_up),
     ]
 
 

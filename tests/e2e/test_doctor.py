@@ -20,7 +20,7 @@ def test_doctor_says_of_every_probe_where_it_attaches_and_why() -> None:
     found = json.loads(subprocess.run([*SCOPE, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
     assert [finding["probe"] for finding in found["probes"]] == list(probes())
     named = [feature["name"] for feature in found["host"]]
-    assert named == ["capabilities", "processes", "kernel BTF", "tracefs", "cgroup v2", "pid namespace"]
+    assert named == ["capabilities", "processes", "kernel BTF", "tracefs", "cgroup v2", "pid namespace", "preemption"]
     assert all(feature["reason"] for feature in found["host"])
     before = unheld()
     text = subprocess.run([*SCOPE, "doctor"], capture_output=True, text=True, check=True).stdout
