@@ -187,10 +187,13 @@ class Attacher:
         with self._lock:
             for module in self._opened_by_path(paths):
                 self._attachments.attach_somebodys({module: 0})
-                self._keep(module)
+                if module in self._attachments:
+                    self._attachments.pinned.add(module)
+                else:
+                    self._watched.drop_unused([module])
 
     def look_at_files(self, paths: Iterable[str]) -> None:
-        """Attaches in files that a command will run.
+        """Attaches in files that a command will run. All are kept: those without functions are not read again.
 
         Raises:
             KernelError: the kernel refused.
@@ -200,18 +203,12 @@ class Attacher:
                 self._attachments.attach(module)
                 if module in self._attachments:
                     self._attachments.use(module)
-                self._keep(module)
+                self._attachments.pinned.add(module)
 
     def _opened_by_path(self, paths: Iterable[str]) -> Iterator[Module]:
         for path in {str(Path(path).resolve()) for path in paths}:
             with suppress(OSError, NotElf):  # missing file: the command itself will report it
                 yield self._modules.add(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), path)
-
-    def _keep(self, module: Module) -> None:
-        if module in self._attachments:
-            self._attachments.pinned.add(module)
-        else:
-            self._watched.drop_unused([module])
 
     def detach(self) -> None:
         """Detaches from all files; data about the files is kept to resolve names. May be called again."""
