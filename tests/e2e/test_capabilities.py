@@ -127,7 +127,7 @@ def test_names_of_the_kernels_functions(without: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("beside", "said"),
     [
-        (("net_admin",), "rows in 0.5 s, none lost"),
+        (("net_admin",), "in 0.5 s, none lost"),
         ((), "programs for packets take CAP_NET_ADMIN; run as root, or grant it"),
     ],
 )
