@@ -135,8 +135,13 @@ class Database:
     async def _lent(self) -> AsyncIterator[Connection]:
         if self._unprepared:
             raise StoreUnavailable(f"the database cannot be reached: {self._unprepared}")
+        cancellations = _cancellations()
         try:
             async with self._pool.connection() as connection:
+                # The pool loses one that comes together with the connection: asyncio.wait_for() does, before Python
+                # 3.12 (CPython's issue 86296). Background work would never end.
+                if _cancellations() > cancellations:
+                    raise asyncio.CancelledError
                 yield connection
                 self._worked[connection] = time.monotonic()
         except psycopg.errors.QueryCanceled:
@@ -237,6 +242,12 @@ def _explained(error: Exception) -> str:
     said = first_line(error)
     refused = "unsupported startup parameter" in said
     return f"{said}; if pgbouncer is between, give direct_database as well" if refused else said
+
+
+def _cancellations() -> int:
+    """How often the running task was asked to end."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 def first_line(error: Exception) -> str:
