@@ -11,21 +11,26 @@ from pathlib import Path
 
 _CHOSEN = Path("/sys/kernel/debug/sched/preempt")  # as in "none voluntary (full) lazy"
 _COMMAND_LINE = Path("/proc/cmdline")
+_BUILT = Path("/boot", f"config-{os.uname().release}")
 _SHARED_STACKS_SINCE, _PREVENTED_SINCE = (6, 13), (6, 15)
 
 
 def mode() -> str:
     """When this kernel preempts its own code: none, voluntary, full, lazy; empty: unknown.
 
-    A kernel with PREEMPT_DYNAMIC tells it to root only, in debugfs; where that is not mounted, the command line may.
+    A kernel with PREEMPT_DYNAMIC tells it to root only, in debugfs. Elsewhere its command line or how it was built may.
     """
     words = os.uname().version.split()
     if "PREEMPT_DYNAMIC" not in words:
         return "full" if {"PREEMPT", "PREEMPT_RT"} & set(words) else "voluntary"
-    for file, wanted in ((_CHOSEN, r"\((\w+)\)"), (_COMMAND_LINE, r"\bpreempt=(\w+)")):
+    for file, wanted in (
+        (_CHOSEN, r"\((\w+)\)"),
+        (_COMMAND_LINE, r"\bpreempt=(\w+)"),
+        (_BUILT, r"(?m)^CONFIG_PREEMPT(?:_(NONE|VOLUNTARY|LAZY))?=y"),
+    ):
         with suppress(OSError):
             if found := re.search(wanted, file.read_text(errors="replace")):
-                return found[1]
+                return (found[1] or "full").lower()
     return ""
 
 

@@ -55,7 +55,7 @@ def complete(server: Any, asked: str) -> None:
     wanted = {"prompt": prompt, "n_predict": tokens, "ignore_eos": True, "temperature": 0, "stream": True}
     server.handle_completions(wanted, take)
     (timings,) = (chunk["timings"] for chunk in chunks if chunk.get("timings"))
-    print(json.dumps(timings), flush=True)
+    print(f"{json.dumps(timings)}\n", end="", flush=True)  # in one piece, since several threads print
     if later:
         next_one.join()
 

@@ -100,6 +100,12 @@ def python(script: str, *arguments: str | Path) -> list[str]:
     return [sys.executable, "-S", "-E", "-c", script, *map(str, arguments)]
 
 
+def ended_in_init(lines: list[str], disk: str) -> list[str]:
+    """Of the lines of `seen("block/block_rq_complete", in_init=True)`, those of a disk: no program saw these ends."""
+    device = number(of_disk(disk))
+    return [line for line in lines if f"block_rq_complete: {device >> 20},{device & 0xFFFFF} " in line]
+
+
 def of(rows: list[dict[str, Any]], disk: str, operation: str = "") -> list[dict[str, Any]]:
     """The rows of a disk, or of one of its operations."""
     return [row for row in rows if row["disk"] == Path(disk).name and operation in ("", row["operation"])]

@@ -2,14 +2,16 @@
 
 import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from tests.probes.cuda_programs import WORKLOADS, StandIn
 from tests.probes.recording import Record
 
+from scope_bpf.capture.uprobe import Uprobes
 from scope_bpf.code import effort
+from scope_bpf.code.modules import Module
 
 SYMBOLS = 200_000
 TIMES = 100_000
@@ -58,3 +60,19 @@ def test_files_that_take_too_long_are_told(
     monkeypatch.setattr(effort, "MOST_S", -1e9)
     notes = record("llama", [program, "3"]).notes
     assert [note for note in notes if note.startswith(f"functions not looked for: {program}: what is left after ")]
+
+
+def test_the_files_of_a_command_are_read_once(
+    record: Record, workload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files without functions that are read before a command runs are not read again once it has mapped them."""
+    program, read, attach = workload("spin"), Counter[str](), Uprobes.attach
+
+    def counted(self: Uprobes, module: Module, found: Mapping[str, int]) -> int:
+        read[module.path] += 1
+        return attach(self, module, found)
+
+    monkeypatch.setattr(Uprobes, "attach", counted)
+    record("cuda", [program, "30000000"])  # long enough to be looked at while it runs
+    assert read[program] == 1
+    assert set(read.values()) == {1}

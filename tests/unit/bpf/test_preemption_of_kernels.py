@@ -30,7 +30,7 @@ def test_what_may_be_mixed_up(release: str, mode: str, said: str) -> None:
     assert bool(found) == bool(said)
 
 
-CHOSEN, COMMAND_LINE = "_CHOSEN", "_COMMAND_LINE"
+CHOSEN, COMMAND_LINE, BUILT = "_CHOSEN", "_COMMAND_LINE", "_BUILT"
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,9 @@ CHOSEN, COMMAND_LINE = "_CHOSEN", "_COMMAND_LINE"
     [
         ("PREEMPT_DYNAMIC", {CHOSEN: "none voluntary (full) lazy \n", COMMAND_LINE: "preempt=none"}, "full"),
         ("PREEMPT_DYNAMIC", {COMMAND_LINE: "quiet preempt=none ro"}, "none"),
-        ("PREEMPT_DYNAMIC", {COMMAND_LINE: "quiet"}, ""),
+        ("PREEMPT_DYNAMIC", {COMMAND_LINE: "quiet", BUILT: "CONFIG_PREEMPT_BUILD=y\nCONFIG_PREEMPT=y\n"}, "full"),
+        ("PREEMPT_DYNAMIC", {BUILT: "# CONFIG_PREEMPT is not set\nCONFIG_PREEMPT_VOLUNTARY=y\n"}, "voluntary"),
+        ("PREEMPT_DYNAMIC", {COMMAND_LINE: "quiet", BUILT: "CONFIG_PREEMPT_DYNAMIC=y\n"}, ""),
         ("PREEMPT_RT", {}, "full"),
         ("PREEMPT", {}, "full"),
         ("", {}, "voluntary"),
@@ -47,8 +49,8 @@ CHOSEN, COMMAND_LINE = "_CHOSEN", "_COMMAND_LINE"
 def test_how_the_mode_is_known(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, told: dict[str, str], mode: str
 ) -> None:
-    """By the kernel's version, or what debugfs or the command line says of a kernel that can be told at its start."""
-    for name in (CHOSEN, COMMAND_LINE):
+    """By the kernel's version; if it can be told at its start, by debugfs, the command line, or how it was built."""
+    for name in (CHOSEN, COMMAND_LINE, BUILT):
         monkeypatch.setattr(preemption, name, tmp_path / name)
     for name, text in told.items():
         (tmp_path / name).write_text(text)
