@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from tests import cached
 from tests.llm.tiny_model import write
-from tests.probes.recording import Compile, Record, Recording, settle
+from tests.probes.recording import Compile, Record, Recording
 
+from scope_bpf.capture import functions
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.probe import Probe
@@ -31,6 +32,12 @@ def _bpf() -> None:
         require_bpf()
     except NotSupported as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def _reads_all_of_running_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine has the time that it needs."""
+    monkeypatch.setattr(functions, "SETTLE_S", 60.0)
 
 
 @pytest.fixture
@@ -59,7 +66,6 @@ def record(runnable: dict[str, str]) -> Record:
                     if not is_thrown_away and (reason := runnable[probe.name]):
                         pytest.skip(reason)
                     raise
-                settle(tracer)
                 time.sleep(hold)
                 held.release()
                 while held.poll() is None:

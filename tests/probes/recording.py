@@ -9,7 +9,6 @@ import pyarrow as pa
 from scope_bpf.capture.account import Account, PlaceAccount
 from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.columns import to_arrow
-from scope_bpf.capture.tracer import Tracer
 
 ONE_INTERVAL_MS = 3_600_000  # so long that a summary is read once, at the end, even on a slow machine
 
@@ -44,9 +43,3 @@ class Recording:
 
 Record = Callable[..., Recording]
 Compile = Callable[[str, str], None]
-
-
-def settle(tracer: Tracer) -> None:
-    """Waits, as long as a slow machine needs, until what a started tracer reads of running processes was read."""
-    if tracer._functions and tracer._functions.resolver:
-        tracer._functions.resolver.settle(60)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.llm.runs import recorded_run
 from tests.probes.conftest import WORKLOADS
 from tests.probes.heaps import chunk, live, memory, printed
 from tests.probes.recording import Record
@@ -87,19 +88,20 @@ def test_errors_of_the_loader(record: Record, workload: Callable[[str], str]) ->
     assert (whole["frees"], whole["unknown_frees"]) == (3 * 31 - 1, 0)
 
 
-def test_objects_of_python(record: Record) -> None:
+def test_objects_of_python(record: Record, tmp_path: Path) -> None:
     """With PYTHONMALLOC=malloc, each object of Python that is not freed is live with its size, and its stack has the
-    lines that made it, as soon as the program is known."""
+    lines that made it."""
     script = (
-        "import os, time\nkept = []\ndef leak():\n    for n in range(91): kept.append(bytes(101))\n"
-        "for n in range(7):\n    leak()\n    time.sleep(0.1)\nos._exit(0)"
+        "import os, signal\nkept = []\ndef leak():\n    for n in range(91): kept.append(bytes(101))\n"
+        "os.kill(os.getpid(), signal.SIGSTOP)\nfor n in range(7): leak()\nos._exit(0)"
     )
-    recording = record("heap", ["/usr/bin/env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-S", "-c", script])
+    command = ["/usr/bin/env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-S", "-c", script]
+    recording = recorded_run(record, command, tmp_path / "out", probe="heap")
     size = sys.getsizeof(bytes(101))
     last = {row["stack_id"]: row for row in recording.rows("heap_live")}
     rows = [row for row in last.values() if row["live_count"] and row["live_bytes"] == row["live_count"] * size]
     assert 7 * 91 <= sum(row["live_count"] for row in rows) < 7 * 91 + 50  # the interpreter may have others
-    assert any("leak (<string>:4)" in (row["stack"] or "") for row in rows)
+    assert sum(row["live_count"] for row in rows if "leak (<string>:4)" in row["stack"]) == 7 * 91
 
 
 def test_an_exec_frees_everything(record: Record, workload: Callable[[str], str]) -> None:

@@ -28,6 +28,7 @@ from scope_bpf.errors import FunctionNotFound, GivenUp
 log = logging.getLogger(__name__)
 
 SETTLE_S = 1.0  # running processes may end at any time, and what was not read by then stays unknown
+_SETTLE_COMMAND_S = 10.0  # a command that is held waits, so nothing of it is missed
 _GRACE_S = 20.0  # by then, an ended process's events were read and names resolved
 
 
@@ -90,6 +91,8 @@ class Functions(Part):
         attacher.look_at_installed(self._places.patterns.named_files())
         if self._command:
             attacher.look_at_files(files_of_command(self._command))
+            if attacher.resolver:
+                attacher.resolver.settle(_SETTLE_COMMAND_S)
         attacher.look_at_processes(self._watched())
         self._patterns = self._places.patterns
         self._slowdown = Slowdown(self._wanted, self.accounts, attacher.processes)
