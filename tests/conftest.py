@@ -6,6 +6,7 @@ Or for the previous release, where git's history lacks it; or for TimescaleDB, w
 import gc
 import os
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,6 +26,7 @@ only_tls_1_3()  # no test has imported gRPC yet
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 gc.set_threshold(10_000)  # as in `scope` itself
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore Ctrl-C
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # its handlers end a test's child that a preexec_fn prepares
 
 

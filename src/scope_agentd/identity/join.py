@@ -39,6 +39,9 @@ from scope_wire.keys import (
 
 _ANSWER_S = 15.0
 _PATIENCE_S = 30.0
+_AGAIN_S = 1.0
+# gRPC says UNKNOWN, too, of a connection that broke: "Stream removed".
+_BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 async def join(server: str, token: JoinToken, state_dir: Path) -> None:
@@ -63,17 +66,13 @@ async def join(server: str, token: JoinToken, state_dir: Path) -> None:
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = _kept_key(state_dir / "joining.pem", before)
-        shown = await asyncio.to_thread(certificate_of, to)
-        async with open_channel(to.showing(lambda: Anonymous((shown,))), SERVER_NAME) as channel:
-            stub: Any = EnrolmentStub(channel)
-            authority = await _authority(stub, token, shown)
-            request = JoinRequest(
-                token=str(token),
-                signing_request=signing_request(key),
-                machine_id=before.machine_id if before else machine_id(state_dir),
-                hostname=socket.gethostname(),
-            )
-            answer = await _signed(stub, request)
+        request = JoinRequest(
+            token=str(token),
+            signing_request=signing_request(key),
+            machine_id=before.machine_id if before else machine_id(state_dir),
+            hostname=socket.gethostname(),
+        )
+        authority, answer = await _signed(to, token, request)
         credentials = credentials_of(answer, key, (authority,))
         fleet = Fleet(token.authority.hex(), token.secret_digest.hex(), *addresses_of(answer, to))
         keep(state_dir, credentials, fleet)
@@ -88,18 +87,25 @@ async def join(server: str, token: JoinToken, state_dir: Path) -> None:
         raise StateUnusable(f"cannot use the state directory {state_dir}: {error.strerror or error}") from None
 
 
-async def _signed(stub: Any, request: JoinRequest) -> Any:
-    """The server's answer; asked again as long as the server says so, since its database may be away for a moment.
+async def _signed(to: Endpoint, token: JoinToken, request: JoinRequest) -> tuple[x509.Certificate, Any]:
+    """The server's authority, and its answer. It is asked again as long as it says so, since its database may be away
+    for a moment, and if the connection breaks.
 
     Raises:
+        NotJoined: nothing answers there, or not the server that made the token.
+        InvalidCertificate: the server's certificate is not of its authority.
         grpc.aio.AioRpcError: it refuses, or could not sign in time.
     """
     end = time.monotonic() + _PATIENCE_S
+    shown = await asyncio.to_thread(certificate_of, to)
     while True:
         try:
-            return await stub.Join(request, timeout=_ANSWER_S)
+            async with open_channel(to.showing(lambda: Anonymous((shown,))), SERVER_NAME) as channel:
+                stub: Any = EnrolmentStub(channel)
+                authority = await _authority(stub, token, shown)
+                return authority, await stub.Join(request, timeout=_ANSWER_S)
         except grpc.aio.AioRpcError as error:
-            pause_s = pushback_s(error)
+            pause_s = pushback_s(error) or (_AGAIN_S if error.code() in _BROKEN else None)
             if pause_s is None or time.monotonic() + pause_s > end:
                 raise
         await asyncio.sleep(pause_s)
