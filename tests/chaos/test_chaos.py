@@ -92,7 +92,7 @@ def test_every_event_is_accounted_for(
 
 def _play(world: World, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     idle = account.open_files(world)
-    loads = [world.start_load("load", 1000, 20, 50), world.start_load("load", 20_000, 1000, 10)]
+    loads = [world.start_load("load", 1000, 20, 50), world.start_load("load", 20_000, 300, 10)]
     stacks = world.start_load("allocations", 2000, 7)
     filtered = world.start_load("load", 2000, 20, 10**9)
     tasks = [world.start_task("syscalls", load.pid, names="lseek") for load in loads]
