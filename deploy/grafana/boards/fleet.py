@@ -1,7 +1,18 @@
-"""The fleet: machines, tasks, what is recorded, lost and not recorded."""
+"""The fleet: machines, programs, tasks, what is recorded, lost and not recorded."""
 
 from deploy.grafana.panels import CONSOLE, Dashboard, Panel, PromQL, Sql, stat, wide
-from deploy.grafana.queries import ANNOTATIONS, FROM, MACHINE, MACHINES, TASK, TASKS, TO
+from deploy.grafana.queries import (
+    ANNOTATIONS,
+    FROM,
+    MACHINE,
+    MACHINES,
+    TASK,
+    TASKS,
+    TO,
+    comms,
+    series,
+    totals,
+)
 
 _OF_MACHINE = {
     "hostname": "/d/scope-system?var-machine=${__data.fields.machine_id}&${__url_time_range}",
@@ -13,7 +24,7 @@ _RECORDED = PromQL("sum by (probe) (rate(scope_events_total[$__rate_interval]))"
 DASHBOARD = Dashboard(
     "scope-fleet",
     "Fleet",
-    "Machines, their tasks, and what was recorded, lost and not recorded.",
+    "Machines, their programs and tasks, and what was recorded, lost and not recorded.",
     (
         (
             "Now",
@@ -72,6 +83,25 @@ DASHBOARD = Dashboard(
             ),
         ),
         (
+            "Processes",
+            (
+                Panel(
+                    "Time on a CPU",
+                    "timeseries",
+                    (series("sched_summary", "comm", "sum(sum) / 1e6 / $__interval_ms"),),
+                    "How many CPUs the programs have used, where tasks of sched record summaries.",
+                    stacked=True,
+                ),
+                Panel(
+                    "Programs by time on a CPU",
+                    "table",
+                    (totals("sched_summary", "comm"),),
+                    "How often they ran, and for how long without a break.",
+                    units={"mean": "ns", "total": "ns"},
+                ),
+            ),
+        ),
+        (
             "Tasks",
             (
                 wide(
@@ -119,7 +149,7 @@ DASHBOARD = Dashboard(
             ),
         ),
     ),
-    (MACHINES, TASKS),
+    (MACHINES, comms("sched_summary"), TASKS),
     ANNOTATIONS,
     "now-1h",
 )
