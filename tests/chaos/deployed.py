@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 from tests.chaos.proxy import Proxy
-from tests.chaos.world import Part, World
+from tests.chaos.world import PATIENCE_S, Part, World
 from tests.integration.server.front import Addresses, Front
 from tests.integration.server.redis_server import RedisServer
 from tests.integration.server.running import make_token
@@ -118,13 +118,23 @@ class Deployed(World):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.signal_standby(signal.SIGCONT)
+        end = time.monotonic() + PATIENCE_S
+        while not self._promoted():
+            assert time.monotonic() < end, "the replica is not promoted"
+            time.sleep(0.05)
+        self.postgres = self.standby
+
+    def _promoted(self) -> bool:
         self.start_postgres_of(self.standby)
-        with psycopg.connect(self.standby.conninfo(), autocommit=True) as connection:
+        with (
+            suppress(psycopg.OperationalError),  # it has ended, as on a full disk
+            psycopg.connect(self.standby.conninfo(), autocommit=True) as connection,
+        ):
+            if connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,):
+                return True
             # A query that waited for the promotion could be canceled by what the replica still replays.
             connection.execute("SELECT pg_promote(wait => false)")
-            while connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,):
-                time.sleep(0.05)
-        self.postgres = self.standby
+        return False
 
     @property
     def databases(self) -> list[PrivatePostgres]:
