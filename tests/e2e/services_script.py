@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.e2e.in_booted import SCOPE, journal, run, shown, until
 
+NAME = "scope.test"  # of the machine, where nginx is in front of the server
 os.environ["SCOPE_STATE"] = "/var/lib/scope-server"
 seen: dict[str, Any] = {}
 
@@ -32,7 +33,9 @@ def tasks() -> Any:
     return json.loads(run(SCOPE, "tasks", "--json"))
 
 
-run(SCOPE, "install", "server")
+with Path("/etc/hosts").open("a") as hosts:
+    hosts.write(f"127.0.0.1 {NAME}\n")
+run(SCOPE, "install", "server", "--nginx", NAME)
 
 # The server listens but is not ready before its database is.
 run("systemctl", "start", "--no-block", "scope-server")
@@ -46,10 +49,12 @@ for statement in ('CREATE ROLE "scope-server" LOGIN', 'CREATE DATABASE scope OWN
     run(*as_user, str(programs / "psql"), "-h", "/run/postgresql", "-c", statement, "postgres")
 until("the server", lambda: shown("scope-server", "ActiveState") == ["active"])
 seen["server"] = shown("scope-server", "SubState", "StatusText", "NRestarts")
+seen["nginx"] = shown("nginx", "ActiveState", "SubState")
+seen["health"] = run("curl", "-sS", "--cacert", "/etc/nginx/scope/tls/certificate.pem", f"https://{NAME}/api/v1/health")
 
 # A machine joins while its agent is installed.
 os.environ["SCOPE_JOIN_TOKEN"] = run(SCOPE, "admin", "join-token").strip()
-run(SCOPE, "install", "agentd", "--join", "127.0.0.1:8474")
+run(SCOPE, "install", "agentd", "--join", f"{NAME}:8474")
 drop_in = Path("/etc/systemd/system/scope-agentd.service.d/test.conf")
 drop_in.parent.mkdir()
 drop_in.write_text("[Service]\nWatchdogSec=3\n")
@@ -87,6 +92,7 @@ for words in ((), ("--purge",)):
         str(path) for folder in ("/etc", "/var/lib") for path in Path(folder).rglob("scope*") if "/pg/" not in str(path)
     ]
     seen[f"left {' '.join(words)}".strip()] = sorted(left)
+seen["nginx without it"] = shown("nginx", "ActiveState", "SubState")
 seen["users left"] = [line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith("scope-")]
 print(json.dumps(seen))
 sys.stdout.flush()

@@ -25,7 +25,9 @@ CAPABILITIES = {  # include/uapi/linux/capability.h
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the script saw in the booted systemd."""
-    return json.loads(run_booted(Path(__file__).with_name("services_script.py"), tmp_path_factory.mktemp("booted")))
+    script, folder = Path(__file__).with_name("services_script.py"), tmp_path_factory.mktemp("booted")
+    own_network = ("unshare", "--net", "sh", "-c", 'ip link set lo up; exec "$@"', "sh")  # nginx has its usual ports
+    return json.loads(run_booted(script, folder, inside=own_network))
 
 
 @pytest.mark.timeout(600)
@@ -33,6 +35,12 @@ def test_the_server_is_ready_when_its_database_is(seen: Any) -> None:
     """Without a database the service is starting, and says for what it waits; with one it runs, in the same process."""
     assert seen["server without a database"] == ["activating", "start"]
     assert seen["server"] == ["running", "Running", "0"]
+
+
+def test_nginx_is_in_front_of_the_server(seen: Any) -> None:
+    """As a service of Debian's, with the files that were installed; without them it goes on."""
+    assert seen["nginx"] == seen["nginx without it"] == ["active", "running"]
+    assert json.loads(seen["health"]) == {"healthy": True}
 
 
 def test_the_agent_starts_and_records(seen: Any) -> None:
@@ -62,8 +70,9 @@ def test_they_stop_in_order(seen: Any) -> None:
 
 
 def test_uninstalling_leaves_data_only(seen: Any) -> None:
-    """Only the state directories are left; with --purge nothing, neither files nor users."""
-    assert [path for path in seen["left"] if path.count("/") == 3] == ["/var/lib/scope-agentd", "/var/lib/scope-server"]
-    assert all(path.startswith("/var/lib/") or path.endswith(".service.d") for path in seen["left"])
+    """Only the state directories and nginx's certificate are left; with --purge nothing, neither files nor users."""
+    kept = ["/etc/nginx/scope", "/var/lib/scope-agentd", "/var/lib/scope-server"]
+    assert [path for path in seen["left"] if path.count("/") == 3] == kept
+    assert all(path.startswith((kept[0], "/var/lib/")) or path.endswith(".service.d") for path in seen["left"])
     assert [path for path in seen["left --purge"] if not path.endswith(".service.d")] == []
     assert seen["users left"] == []
