@@ -70,9 +70,10 @@ def test_they_stop_in_order(seen: Any) -> None:
 
 
 def test_uninstalling_leaves_data_only(seen: Any) -> None:
-    """Only the state directories and nginx's certificate are left; with --purge nothing, neither files nor users."""
-    kept = ["/etc/nginx/scope", "/var/lib/scope-agentd", "/var/lib/scope-server"]
-    assert [path for path in seen["left"] if path.count("/") == 3] == kept
-    assert all(path.startswith((kept[0], "/var/lib/")) or path.endswith(".service.d") for path in seen["left"])
+    """State, configuration and nginx's certificate are left; with --purge nothing, neither files nor users."""
+    state = ["/var/lib/scope-agentd", "/var/lib/scope-server"]
+    assert [path for path in seen["left"] if path.count("/") == 3] == ["/etc/nginx/scope", *state]
+    others = [path for path in seen["left"] if not path.startswith(("/var/lib/", "/etc/nginx/scope", "/etc/scope"))]
+    assert [path for path in others if not path.endswith(".service.d")] == []
     assert [path for path in seen["left --purge"] if not path.endswith(".service.d")] == []
     assert seen["users left"] == []
