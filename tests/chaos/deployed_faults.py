@@ -159,6 +159,7 @@ class FillRedis(DeployedFault):
         self._set("0")
 
     def _set(self, limit: str) -> None:
+        self.world.redis.resume()  # one that is suspended cannot be told
         with suppress(redis.RedisError), self.world.redis.client as client:
             client.config_set("maxmemory", limit)
 
