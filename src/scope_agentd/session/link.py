@@ -21,7 +21,7 @@ from scope_wire.identity import SERVER_NAME
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE_S, LAST_PAUSE_S = 0.25, 15.0
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.25, 8.0  # so that control is back within 15 s, with the start of a server
 ASK_EVERY_S = 30.0
 _LONGEST_PUSHBACK_S = 60.0
 _LASTED_S = 5.0  # after a connection that lasted this long, reconnect without a pause
