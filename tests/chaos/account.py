@@ -22,6 +22,9 @@ _LOSSES = """
 SELECT l.place, l.reason, sum(l.count)::bigint FROM store.losses l JOIN store.runs r ON r.id = l.run
 WHERE r.run_id = %s AND l.stream = %s GROUP BY 1, 2 ORDER BY 1, 2"""
 
+_RIGHT = "ret = -9 AND comm = 'load' AND name = 'lseek'"
+_WRONG = f"SELECT time, comm, name, arg1, ret FROM scope.syscall WHERE pid = %s AND ({_RIGHT}) IS NOT TRUE LIMIT 5"
+
 
 def books(world: World) -> list[dict[str, Any]]:
     """The books of every run and stream."""
@@ -68,11 +71,11 @@ def check_calls(world: World, load: Load, lived_on: bool) -> None:
     """
     rows, distinct, first, last, right = world.query(
         "SELECT count(*), count(DISTINCT arg1), min(arg1), max(arg1),"
-        " count(*) FILTER (WHERE ret = -9 AND comm = 'load' AND name = 'lseek') FROM scope.syscall WHERE pid = %s",
+        f" count(*) FILTER (WHERE {_RIGHT}) FROM scope.syscall WHERE pid = %s",
         load.pid,
     )[0]
     assert rows == distinct, f"{rows - distinct} rows are there twice"
-    assert rows == right, f"{rows - right} rows are wrong"
+    assert rows == right, world.query(_WRONG, load.pid)
     if rows:
         assert first >= 1
         assert last <= load.calls

@@ -131,6 +131,7 @@ class AgeRedis(KillRedis):
     """Redis is restarted with an older snapshot: it has records that were stored, and lacks those that came since."""
 
     def strike(self) -> None:
+        self.world.redis.resume()  # one that is suspended cannot be told
         with suppress(redis.RedisError):
             self.world.redis.save()
 

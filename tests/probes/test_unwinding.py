@@ -3,12 +3,16 @@
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scope_bpf.capture import followed
+from scope_bpf.binding.unwind import unwind_rows
+from scope_bpf.capture import followed, functions
+from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.target import Target
+from scope_bpf.code import unwinding
 from scope_bpf.code.stacks import StackResolver
 from scope_bpf.host import has_host_pids
 from scope_bpf.probes import probe_named
@@ -45,3 +49,29 @@ def test_nothing_is_kept_of_what_has_ended(runnable: dict[str, str], monkeypatch
             tracer.poll(100)
             ended &= pids()
         assert not ended
+
+
+def test_a_command_waits_until_its_files_can_be_unwound(
+    runnable: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is held until then, also where that takes longer than what is read of running processes may."""
+    if runnable["span"]:
+        pytest.skip(runnable["span"])
+    made: list[int] = []
+
+    def slowly(*given: Any) -> Any:
+        time.sleep(0.5)
+        rows = unwind_rows(*given)
+        made.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(unwinding, "unwind_rows", slowly)
+    monkeypatch.setattr(functions, "SETTLE_S", 0.0)
+    span, command = probe_named("span"), HeldCommand(["/usr/bin/env", "true"])
+    options = parse_options(span.options, {"functions": ["libc:getppid"], "stacks": True})
+    try:
+        with Tracer(span, options, Target(pid=command.pid), command=command.path) as tracer:
+            tracer.start()
+            assert len(made) >= 2, "the program's and the C library's"
+    finally:
+        command.close()

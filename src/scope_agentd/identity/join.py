@@ -92,12 +92,13 @@ async def _signed(to: Endpoint, token: JoinToken, request: JoinRequest) -> tuple
     for a moment, and if the connection breaks.
 
     Raises:
-        NotJoined: nothing answers there, or not the server that made the token.
+        NotJoined: nothing there enrols machines, or it is not the server that made the token.
         InvalidCertificate: the server's certificate is not of its authority.
         grpc.aio.AioRpcError: it refuses, or could not sign in time.
     """
     end = time.monotonic() + _PATIENCE_S
     shown = await asyncio.to_thread(certificate_of, to)
+    authority: x509.Certificate | None = None
     while True:
         try:
             async with open_channel(to.showing(lambda: Anonymous((shown,))), SERVER_NAME) as channel:
@@ -106,6 +107,8 @@ async def _signed(to: Endpoint, token: JoinToken, request: JoinRequest) -> tuple
                 return authority, await stub.Join(request, timeout=_ANSWER_S)
         except grpc.aio.AioRpcError as error:
             pause_s = pushback_s(error) or (_AGAIN_S if error.code() in _BROKEN else None)
+            if not authority and error.code() is grpc.StatusCode.UNAVAILABLE:  # such as another port of a server
+                raise NotJoined(f"no server enrols machines at {to}: {error.details()}") from None
             if pause_s is None or time.monotonic() + pause_s > end:
                 raise
         await asyncio.sleep(pause_s)

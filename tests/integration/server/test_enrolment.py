@@ -230,6 +230,16 @@ async def test_nobody_there(tmp_path: Path) -> None:
         await join(f"127.0.0.1:{port}", token, tmp_path / "state")
 
 
+async def test_another_port_of_the_server(
+    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where agents upload, nobody enrols: this is told at once, and not asked again and again."""
+    monkeypatch.setattr(joining, "_PATIENCE_S", 1e6)
+    async with start_server() as server:
+        with pytest.raises(NotJoined, match=f"no server enrols machines at {server.ingest}"):
+            await join(server.ingest, await token_of(server), tmp_path)
+
+
 async def test_who_may_connect(start_server: StartServer, tmp_path: Path) -> None:
     """Only a certificate of the fleet connects, and only with TLS 1.3; only a machine's may call, for this machine."""
     async with start_server() as server:
