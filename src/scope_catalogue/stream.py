@@ -4,6 +4,7 @@ A column's type is Arrow's name of it, such as `uint64` or `dictionary<values=st
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from functools import cached_property
 from typing import Protocol
 
 from scope_catalogue.codes import Codes
+from scope_catalogue.encoding import to_json
 from scope_catalogue.literal import ColumnType, column_type
 from scope_catalogue.shown import Latest, Rollup, Shown
 
@@ -103,6 +105,11 @@ class DescribedStream:
     def fingerprint(self) -> str:
         """The fingerprint of the rows' schema."""
         return fingerprint(self.columns)
+
+    @cached_property
+    def digest(self) -> str:
+        """64 hexadecimal digits, which differ if anything of the description differs."""
+        return hashlib.sha256(json.dumps(to_json(self), sort_keys=True).encode()).hexdigest()
 
     @cached_property
     def failures(self) -> str:

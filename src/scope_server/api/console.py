@@ -6,7 +6,7 @@ the console's own addresses, and gets its page.
 
 import gzip
 import mimetypes
-from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -20,27 +20,23 @@ _ABSENT = "this build has no console, which `make console` or `pip install .` bu
 _SMALL = 1024  # bytes that are not worth compressing
 
 
-@dataclass(frozen=True)
 class _File:
-    content: bytes
-    packed: bytes
-    kind: str
+    def __init__(self, path: Traversable) -> None:
+        self._content = path.read_bytes()
+        self._kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
 
-    @classmethod
-    def of(cls, path: Traversable) -> "_File":
-        content = path.read_bytes()
-        packed = gzip.compress(content, mtime=0) if len(content) > _SMALL else content
-        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        return cls(content, packed if len(packed) < len(content) else content, kind)
+    @cached_property
+    def _packed(self) -> bytes | None:  # when first asked for: packing all takes longer than the rest of a start
+        packed = gzip.compress(self._content, mtime=0) if len(self._content) > _SMALL else self._content
+        return packed if len(packed) < len(self._content) else None
 
     def answer(self, request: web.Request, cache: str) -> web.Response:
         headers = {"Cache-Control": cache, "Vary": "Accept-Encoding"}
-        takes = "gzip" in request.headers.get("Accept-Encoding", "") and self.packed is not self.content
-        if takes:
+        packed = self._packed if "gzip" in request.headers.get("Accept-Encoding", "") else None
+        if packed:
             headers["Content-Encoding"] = "gzip"
-        charset = "utf-8" if self.kind.startswith("text/") else None
-        body = self.packed if takes else self.content
-        return web.Response(body=body, headers=headers, content_type=self.kind, charset=charset)
+        charset = "utf-8" if self._kind.startswith("text/") else None
+        return web.Response(body=packed or self._content, headers=headers, content_type=self._kind, charset=charset)
 
 
 class Console:
@@ -55,7 +51,7 @@ class Console:
             if each.is_dir():
                 self._read(each, f"{path}{each.name}/")
             else:
-                self._files[path + each.name] = _File.of(each)
+                self._files[path + each.name] = _File(each)
 
     async def serve(self, request: web.Request) -> web.Response:
         """Answers with a file, or with the page.

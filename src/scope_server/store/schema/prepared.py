@@ -5,7 +5,6 @@ made from is kept in the database, with one of what is there: the transactions t
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 
 import psycopg
 
-from scope_catalogue.encoding import to_json
 from scope_server import store
 from scope_server.store.schema.columns import StreamTable
 
@@ -58,8 +56,8 @@ def _found(connection: Connection) -> str:
 
 
 def _wanted(tables: Mapping[str, StreamTable]) -> str:
-    streams = [to_json(tables[name].described) for name in sorted(tables)]
-    return hashlib.sha256(f"{_code()} {json.dumps(streams, sort_keys=True)}".encode()).hexdigest()
+    digests = (tables[name].described.digest for name in sorted(tables))
+    return hashlib.sha256(" ".join((_code(), *digests)).encode()).hexdigest()
 
 
 @cache
