@@ -23,7 +23,7 @@ def compiled(output: Path, compiler: Path | str, words: Sequence[str], *sources:
     """
     if not output.exists():
         headers = sorted({header for source in sources for header in source.parent.glob("*.h")})
-        kept = CACHE / _digest(output.name, _told(compiler), *words, *sources, *headers)
+        kept = CACHE / digest(output.name, _told(compiler), *words, *sources, *headers)
         if not kept.exists():
             CACHE.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=CACHE) as folder:
@@ -40,7 +40,8 @@ def _told(compiler: Path | str) -> str:
     return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
 
 
-def _digest(*parts: str | Path) -> str:
+def digest(*parts: str | Path) -> str:
+    """A digest of texts and of files' contents."""
     digest = hashlib.sha256()
     for part in parts:
         content = part.read_bytes() if isinstance(part, Path) else part.encode()

@@ -42,8 +42,8 @@ class Deployed(World):
 
     ways: dict[str, list[list[Proxy]]]
 
-    def __init__(self, folder: Path, programs: Path, cluster: Path, chance: random.Random) -> None:
-        super().__init__(folder, programs, cluster)
+    def __init__(self, folder: Path, programs: Path, chance: random.Random) -> None:
+        super().__init__(folder, programs)
         self._roles = chance.choice(_ROLES)
         self.ways = {"server": [], "redis": [], "database": [], "standby": []}
 

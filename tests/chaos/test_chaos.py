@@ -19,13 +19,9 @@ from tests.chaos.control import MOST_S, Control
 from tests.chaos.deployed import Deployed
 from tests.chaos.schedule import plan, play
 from tests.chaos.world import World
-from tests.integration.server.tables import migrated
 from tests.left_behind import left_behind, pins_of, unheld
 from tests.probes.cuda_programs import StandIn
 
-from scope_server.store.postgres import PrivatePostgres
-
-REPLICABLE = {"fsync": "off", "wal_level": "replica", "max_wal_senders": "4"}
 SCHEDULES = int(os.environ.get("SCHEDULES", "25"))
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(1, SCHEDULES + 1)
 HERE = Path(__file__).parent
@@ -47,16 +43,6 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Path]:
-    """The folder of a stopped PostgreSQL with the schema. Its path is short, because sockets need one."""
-    with tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm") as folder:
-        with PrivatePostgres(Path(folder) / "p", REPLICABLE) as postgres:
-            migrated(postgres.conninfo())
-            postgres.stop()
-        yield Path(folder) / "p"
-
-
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder with a short path, since it contains a Unix socket."""
@@ -67,7 +53,7 @@ def folder() -> Iterator[Path]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_event_is_accounted_for(
-    seed: int, programs: Path, cluster: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+    seed: int, programs: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In every run, emitted = stored + lost + left out, and no row is duplicated or wrong. Nothing stays attached.
 
@@ -76,7 +62,7 @@ def test_every_event_is_accounted_for(
     before = unheld()
     deployed = seed % DEPLOYED_EVERY == 0
     chance = random.Random(seed)
-    with Deployed(folder, programs, cluster, chance) if deployed else World(folder, programs, cluster) as world:
+    with Deployed(folder, programs, chance) if deployed else World(folder, programs) as world:
         try:
             _play(world, seed, capsys)
             installation = (folder / "a" / "installation-id").read_text().strip()

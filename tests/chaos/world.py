@@ -4,7 +4,6 @@
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any, Self
 
 import psycopg
 from tests.chaos.proxy import Proxy
+from tests.clusters import place_cluster
 from tests.fleet import UNEXAMINED
 from tests.ports import free_port
 
@@ -149,7 +149,6 @@ class World:
 
     Args:
         programs: the folder with the compiled loads.
-        cluster: the folder of a stopped PostgreSQL that has the schema; it is copied.
 
     Attributes:
         database_disk, spool_disk: separate file systems, small enough to be filled.
@@ -158,8 +157,8 @@ class World:
         client: asks them.
     """
 
-    def __init__(self, folder: Path, programs: Path, cluster: Path) -> None:
-        self.folder, self._programs, self._cluster = folder, programs, cluster
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder, self._programs = folder, programs
         self.library = programs / "clock.so"
         self.cleanup = ExitStack()
         self._parts: list[Part] = []
@@ -218,8 +217,7 @@ class World:
 
     def copied(self, directory: Path, settings: dict[str, str] | None = None) -> PrivatePostgres:
         """A stopped PostgreSQL in a new directory, with the schema."""
-        directory.mkdir(mode=0o700)
-        shutil.copytree(self._cluster / "data", directory / "data")
+        place_cluster(directory)
         return PrivatePostgres(directory, settings)
 
     @property

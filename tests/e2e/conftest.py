@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.clusters import place_cluster
 from tests.fleet import UNEXAMINED
 from tests.ports import free_port
 
 from scope_cli.access import Access
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
-from scope_cli.installation import ADDRESSES
+from scope_cli.installation import ADDRESSES, postgres_dir
 
 SCOPE = [sys.executable, "-m", "scope_cli.main"]
 
@@ -61,7 +62,13 @@ def free_addresses(count: int) -> list[str]:
 
 
 def run_up(state: Path, **environment: str) -> Up:
-    """Starts `scope up` with additional environment variables, and waits until its tasks run."""
+    """Starts `scope up` with additional environment variables, and waits until its tasks run.
+
+    Its database is a copy of a prepared one, unless the folder has one already.
+    """
+    if not postgres_dir(state).exists():
+        state.mkdir(mode=0o700, exist_ok=True)
+        place_cluster(postgres_dir(state))
     addresses = dict(zip(ADDRESSES, free_addresses(len(ADDRESSES)), strict=True))
     words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
     command = [*SCOPE, "up", "--state-dir", str(state), *words, *UNEXAMINED]

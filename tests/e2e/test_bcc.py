@@ -76,7 +76,7 @@ SHOWN: dict[str, tuple[list[str], dict[str, int]]] = {
         {r'"read", O_WRONLY\|': 1, r'"read", O_RDWR\|': 1, "O_RDONLY": 0},
     ),
     "heap --pid 4711": (["./allocs"], {r"\bleak\b": 1, r"\bhold\b": 1, "freed <": 0}),
-    "heap -- ./allocs": (["./allocs"], {r"\bleak\b": 1, r"\bhold\b": 1, "freed <": 0}),
+    "heap -- ./allocs": (["./allocs"], {r"\bhold\b": 1, "freed <": 0}),  # and see `_leaked`
     "heap -o sample_bytes=4096 --top 5 --pid 4711": (["./allocs"], {r"\bleak\b": 1, "freed <": 0}),
 }
 
@@ -98,6 +98,14 @@ def test_a_command_shows_what_the_page_says(command: str, tmp_path: Path) -> Non
     lines = [line for line in text.splitlines() if re.match(r'\d\d:\d\d:\d\d\.|{"type"', line)]
     found = {told: len(lines) if not told else len(re.findall(told, text, re.MULTILINE)) for told in shown}
     assert found == shown, text
+    if "./allocs" in command:
+        assert _leaked(text) == 1009, text
+
+
+def _leaked(text: str) -> int:
+    """The calls of `leak` that are not freed. In its first milliseconds, how a program's libraries are unwound is not
+    known yet, so that several stacks may begin with it."""
+    return sum(int(count.replace(",", "")) for count in re.findall(r"\bleak <.*?  +([\d,]+)  +[\d.]+ .s ", text))
 
 
 def _of_command(words: list[str], workload: list[str], folder: Path) -> str:

@@ -141,7 +141,7 @@ def run_in_guest(
         console, output = Path(scratch, "console"), Path(scratch, "output")
         # One host thread for both CPUs: with one for each, QEMU 7.2 once lost a timer's interrupt and the guest hung.
         # The command keeps one CPU busy, so it takes no longer.
-        qemu = ["qemu-system-x86_64", "-accel", "tcg,thread=single", "-cpu", "max", "-m", "3G"]
+        qemu = ["qemu-system-x86_64", "-accel", "tcg,thread=single", "-cpu", "max", "-m", "2G"]
         qemu += ["-smp", "1", "-icount", "shift=0,sleep=off"] if counting else ["-smp", "2"]
         # no_timer_check: on a busy host, the timer's interrupt may come later than the kernel waits for it.
         arguments = "console=ttyS0 panic=-1 quiet no_timer_check"

@@ -302,19 +302,19 @@ def test_a_kernel_that_refuses_fentry_is_passed_over(thing: Callable[..., Probe]
 
 
 WITHOUT = """
-import os, sys
+import sys
 from scope_bpf.probes import probe_named
 from scope_bpf.errors import MissingCapability
 from scope_catalogue.options import parse_options, trial
 from scope_bpf.capture.tracer import Tracer
-probe = probe_named(sys.argv[1])
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")))
-try:
-    with Tracer(probe, parse_options(probe.options, trial(probe.options))) as tracer:
-        tracer.start()
-        print("started")
-except MissingCapability as error:
-    print(error)
+for probe in map(probe_named, sys.argv[1:]):
+    try:
+        with Tracer(probe, parse_options(probe.options, trial(probe.options))) as tracer:
+            tracer.start()
+            print("started")
+    except MissingCapability as error:
+        print(error)
 """
 
 
@@ -334,17 +334,17 @@ def test_what_privileges_it_takes(runnable: dict[str, str], change: list[str], s
     """The error names the missing capabilities; CAP_BPF and CAP_PERFMON are enough for every probe with programs, but
     for those that read packets."""
     admin, perfmon, bpf = (1 << number for number in (21, 38, 39))  # include/uapi/linux/capability.h
-    for name in (name for name, probe in probes().items() if not probe.sampler):
-        if runnable[name]:
-            pytest.skip(runnable[name])
-        command = ["setpriv", *change, sys.executable, "-c", WITHOUT, name]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        mask, answer = told.split("\n", 1)
-        assert answer.startswith(PACKETS if name in ("dns", "udp") and said == "started" else said)
-        if said == "started":
-            assert int(mask, 16) == bpf | perfmon, "it had these two and no others"
-        else:
-            assert int(mask, 16) & (admin | perfmon) == 0, "they were really taken"
+    names = [name for name, probe in probes().items() if not probe.sampler]
+    if lacking := next(filter(None, map(runnable.__getitem__, names)), ""):
+        pytest.skip(lacking)
+    command = ["setpriv", *change, sys.executable, "-c", WITHOUT, *names]
+    mask, *answers = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    for name, answer in zip(names, answers, strict=True):
+        assert answer.startswith(PACKETS if name in ("dns", "udp") and said == "started" else said), name
+    if said == "started":
+        assert int(mask, 16) == bpf | perfmon, "it had these two and no others"
+    else:
+        assert int(mask, 16) & (admin | perfmon) == 0, "they were really taken"
 
 
 NESTS = """

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests import timescale
+from tests.clusters import place_cluster
 from tests.integration.server.laid import LAID, Laid
 from tests.integration.server.records import Line, lined
 from tests.integration.server.running import Server, running
@@ -25,12 +26,11 @@ _numbers = itertools.count()
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PrivatePostgres]:
     """One PostgreSQL in memory, in a folder whose path is short enough for a socket. Durability is tested elsewhere."""
-    with (
-        tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm") as folder,
-        PrivatePostgres(Path(folder) / "pg", {"fsync": "off", "max_wal_size": "128MB"}) as started,
-    ):
-        yield started
-        started.stop(immediate=True)  # nobody reads it again
+    with tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm") as folder:
+        place_cluster(Path(folder) / "pg")
+        with PrivatePostgres(Path(folder) / "pg", {"fsync": "off", "max_wal_size": "128MB"}) as started:
+            yield started
+            started.stop(immediate=True)  # nobody reads it again
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def empty_database(postgres: PrivatePostgres) -> str:
 def template(postgres: PrivatePostgres) -> str:
     """The name of a database with the schema. Copying it takes a tenth of the time of making another."""
     name = "template_of_tests"
-    postgres.ensure_database(name)
-    migrated(postgres.conninfo(name))
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE scope RENAME TO {name}".encode())
     return name
 
 

@@ -4,6 +4,7 @@ First it asks for more huge pages than there can be, so that the kernel reclaims
 leaves little memory, and has two children that want more: one in a cgroup with a limit, and one without.
 """
 
+import ctypes
 import json
 import mmap
 import os
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MIB = 1 << 20
+MCL_CURRENT, MCL_FUTURE = 1, 2  # include/uapi/asm-generic/mman.h
 HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
 GROUP = Path("/sys/fs/cgroup/hungry")
 # "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),...,task=python3,pid=73,uid=0"
@@ -56,6 +58,7 @@ def kernel_messages() -> Iterator[str]:
 
 def main() -> None:
     """Runs the steps."""
+    ctypes.CDLL(None).mlockall(MCL_CURRENT | MCL_FUTURE)  # else its own code is read again and again
     before = counted()
     HUGE_PAGES.write_text("100000")
     stalls = {name: count - before[name] for name, count in counted().items()}
