@@ -38,7 +38,7 @@ import os, time
 while True:
     [os.getppid() for _ in range(500)]
     [os.urandom(1 << 16) for _ in range(60)]
-    time.sleep(0.3)
+    time.sleep(1)
 """
 pytestmark = pytest.mark.timeout(1800)  # all screens at once, on a machine of any speed
 SLOWED = Path(__file__).with_name("slowed_llama.py")

@@ -332,9 +332,9 @@ def test_requests_to_disks(tmp_path: Path) -> None:
     requests = "{pid}/disk {disk}/requests"
     assert timeline.placed() == _slices(rows["block"], requests, "{operation}", "device_ns", ending=True)
     places = Counter(timeline.place(track) for track, *_ in timeline.slices)
-    ((place, count),) = places.most_common(1)
-    assert count >= 1024
+    ((place, _),) = places.most_common(1)
     its = [row for row in rows["block"] if requests.format(**row) == place]
+    assert sum(row["bytes"] for row in its) == 4 << 20, "neighbours may be merged"
     begun = [row["ktime_ns"] - row["device_ns"] for row in its]
     together = [[row for row in its if row["ktime_ns"] - row["device_ns"] <= at < row["ktime_ns"]] for at in begun]
     most = max(together, key=len)
