@@ -59,15 +59,17 @@ class Rate(Variant):
 
 @dataclass(frozen=True)
 class Inclusive(Variant):
-    """The sum of a column over all rows with the function in their stack; for groups by `function`.
+    """The sum of a column over all rows with the function in their stack; for groups by function.
 
     Attributes:
-        stack: a column of stacks, whose innermost frame is the column `function`.
+        stack: a column of stacks.
         column: what is added up; empty: rows are counted.
+        of: the column that groups are by: `function`, the innermost frame, or `python`, the innermost one of Python's.
     """
 
     stack: str
     column: str = ""
+    of: str = "function"
 
 
 Cell = Count | Failed | Sum | Share | Quantiles | Rate | Inclusive

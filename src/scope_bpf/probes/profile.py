@@ -56,10 +56,15 @@ def _tables(time: str, *cells: Cell) -> tuple[Table, ...]:
     Args:
         time: the column of the time that a row stands for.
     """
-    functions = (*cells, Inclusive("stack", time))
+    functions, lines = ((*cells, Inclusive("stack", time, of)) for of in ("function", "python"))
     return (
         Table(("comm", "part", "function"), functions, title="time by function: its own, and inclusive"),
-        Table(("comm", "part", "python"), cells, where="python is not null", title="time by Python line"),
+        Table(
+            ("comm", "part", "python"),
+            lines,
+            where="python is not null",
+            title="time by Python line: its own, and inclusive",
+        ),
         Table(("comm", "part", "stack"), cells, where="stack is not null", title="time by stack"),
     )
 

@@ -70,7 +70,7 @@ class Stacks:
             title,
             unit,
             [ROOT, *(name for name, _ in ordered)],
-            ["", *(kind or _kind(name) for name, kind in ordered)],
+            ["", *(kind or kind_of(name) for name, kind in ordered)],
             level,
             label,
             own,
@@ -129,8 +129,8 @@ def _depth_first(levels: Sequence[_Level]) -> tuple[Integers, Integers, Integers
     return level[order], label, own, sums[:, first + size[order]] - sums[:, first]
 
 
-def _kind(name: str) -> str:
-    """Of a function, by how stacks write it (`scope_bpf.code`)."""
+def kind_of(name: str) -> str:
+    """Whose a function is, by how stacks write it (`scope_bpf.code`): kernel, python, user or unknown."""
     if name.endswith(_KERNEL):
         return "kernel"
     if name == OTHER or name.startswith("["):

@@ -58,8 +58,8 @@ class CellValues:
                     found.add(column)
                 case Rate(amount, duration):
                     found |= {amount, duration} | self._rated[cell].columns
-                case Inclusive(stack, column):
-                    found |= {stack, column} - {""}
+                case Inclusive(stack, column, of):
+                    found |= {stack, column, of} - {""}
         return found
 
     def _leaves_out_failed(self, column: str) -> bool:

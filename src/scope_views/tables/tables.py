@@ -58,8 +58,8 @@ def _view(stream: DescribedStream, table: AnyTable, by: tuple[str, ...]) -> View
             return Slowest(stream, table)
     if by and takes_groups(stream) and stream.by_name.keys() >= {*by}:
         table = replace(table, by=by)
-    if "function" not in table.by:
-        table = replace(table, cells=tuple(cell for cell in table.cells if not isinstance(cell, InclusiveCell)))
+    fitting = (cell for cell in table.cells if not isinstance(cell, InclusiveCell) or cell.of in table.by)
+    table = replace(table, cells=tuple(fitting))
     if any(isinstance(cell, InclusiveCell) for cell in table.cells):
         return Inclusive(stream, table)
     return Aggregate(stream, table)

@@ -16,7 +16,7 @@ from scope_catalogue.errors import InvalidOption
 from scope_catalogue.options import Option
 from scope_catalogue.shown import Flame, Rollup, Samples, Shown, Slices, Timeline
 from scope_catalogue.stream import Column
-from scope_catalogue.tables import Count, Quantiles, Sum, Table
+from scope_catalogue.tables import Count, Inclusive, Quantiles, Sum, Table
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -34,10 +34,17 @@ _SAMPLED = {"stack": stacks.STACK, "python": stacks.COLUMNS["python"]}
 _STACK_ID = Column(
     "number of the stack, unique within the process; 0: no Python function ran, or not kept", hex=True, identity=True
 )
+
+
+def _inclusive(time: str) -> tuple[Sum, Inclusive]:
+    """The time of a line, and that with the lines below it in the stack of Python functions."""
+    return Sum(time), Inclusive("stack", time, "python")
+
+
 _BY_LINE = Table(
     ("comm", "python"),
-    (Count(), Sum("duration_ns")),
-    title="sampled time by line, of interpreters whose calls are not recorded",
+    (Count(), *_inclusive("duration_ns")),
+    title="sampled time by line, its own and inclusive, of interpreters whose calls are not recorded",
 )
 
 
@@ -197,7 +204,7 @@ PROBE = Probe(
             summary=Summary(),
             made=Made(resolved=_SAMPLED),
             shown=Shown(
-                tables=(replace(_BY_LINE, cells=(Sum("count"), Sum("total_ns"))),),
+                tables=(replace(_BY_LINE, cells=(Sum("count"), *_inclusive("total_ns"))),),
                 flame=Flame(weight="total_ns", title="sampled time, by Python stack"),
             ),
             rollup=Rollup(count="count", measured="total_ns"),

@@ -30,3 +30,27 @@ def test_a_function_has_the_time_of_what_it_calls() -> None:
         ("main", None, None, 7),
     ]
     assert table.total() == [4, 17, 17]
+
+
+def test_a_line_of_python_has_the_time_of_what_it_calls() -> None:
+    """Only Python's frames are lines, whatever ran below them."""
+    shown = Table(("python",), (Sum("ns"), Cell("stack", "ns", "python")), where="python is not null")
+    table = Inclusive(stream(("python", "stack", "ns"), shown), shown)
+    table.add(
+        pa.RecordBatch.from_pydict(
+            {
+                "python": pa.array(["leaf (a.py:3)", "leaf (a.py:3)", "main (a.py:7)", None]).dictionary_encode(),
+                "stack": pa.array(
+                    [
+                        "_start;main (a.py:7);builtin_sum;leaf (a.py:3);operator()(int)",
+                        "_start;main (a.py:7);leaf (a.py:3)",
+                        "_start;main (a.py:7);malloc",
+                        "_start",
+                    ]
+                ).dictionary_encode(),
+                "ns": pa.array([5, 2, 1, 100], pa.uint64()),
+            }
+        )
+    )
+    assert table.shown() == [(("leaf (a.py:3)",), [7, 7]), (("main (a.py:7)",), [1, 8])]
+    assert table.total() == [8, 8]
