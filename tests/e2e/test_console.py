@@ -504,7 +504,7 @@ def test_processes_are_a_live_tree(browser: Browser, tmp_path: Path, look: dict[
 
 def test_a_server_that_is_away_slow_restarted_or_upgraded(up: Up, browser: Browser) -> None:
     """The open page says each of it, goes on by itself, and keeps what was typed."""
-    (found,) = browser.run("away", server=server_pid(up), **browser.person("admin"))
+    (found,) = browser.run("away", server=part_pid(up, "server"), **browser.person("admin"))
     until(lambda: _answers(up))
     assert found["away"] == [True, "77"]
     assert found["back"] == [False, "77"]
@@ -593,6 +593,25 @@ def test_times_without_a_task_are_on_charts(up: Up, browser: Browser) -> None:
     assert found["partial"] == [f"Not recorded before {first[1].astimezone():%H:%M:%S}"]
 
 
+def test_a_time_without_the_agent_is_on_charts(up: Up, browser: Browser) -> None:
+    """A task was wanted, but nobody recorded: what happened meanwhile is not known, which the chart says."""
+    begun = datetime.now(UTC)
+    os.kill(part_pid(up, "agentd"), signal.SIGTERM)
+
+    def gaps() -> list[Any]:
+        losses = up.client.get("losses", stream="syscall_summary", since=begun.isoformat())["losses"]
+        return [each for each in losses if each["reason"] == "not_recorded" and each["until"]]
+
+    until(lambda: bool(gaps()))  # `scope up` has started another one
+    since, ended = (datetime.fromisoformat(gaps()[0][name]) for name in ("since", "until"))
+    middle, around = since + (ended - since) / 2, timedelta(minutes=3)
+    window = {"since": (middle - around).isoformat(), "until": (middle + around).isoformat()}
+    charts = [{"address": "/explore/syscall_summary", "kind": "heatmap"}, {"address": "/", "kind": "chart"}]
+    about = {"marks": ["⚠ the task was wanted, but did not run"], "keys": [".loss-key"]}
+    found = browser.run("marks", charts=[chart | about for chart in charts], **window, **browser.person("viewer"))
+    assert [screen["keys"] for screen in found] == [["not all was recorded"]] * 2
+
+
 def _lost(up: Up) -> list[Any]:
     """What the kernel lost of a task, whose ring was too small for its events."""
     told = PICTURES / "storm.told"
@@ -620,12 +639,12 @@ def test_each_role(browser: Browser) -> None:
     assert at == "/users"
 
 
-def server_pid(up: Up) -> int:
-    """The process that serves the console. `scope up` starts it again when it has died."""
+def part_pid(up: Up, part: str) -> int:
+    """The process of the server or agent. `scope up` starts it again when it has ended."""
     listed = subprocess.run(
         ["ps", "-ww", "--ppid", str(up.process.pid), "-o", "pid=,args="], capture_output=True, text=True
     )
-    (pid,) = (int(line.split()[0]) for line in listed.stdout.splitlines() if "scope_cli.main server" in line)
+    (pid,) = (int(line.split()[0]) for line in listed.stdout.splitlines() if f"scope_cli.main {part}" in line)
     return pid
 
 

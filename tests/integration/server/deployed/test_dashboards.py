@@ -21,6 +21,7 @@ from tests.integration.server.laid import Laid
 from tests.integration.server.records import Line, Run, rows
 from tests.integration.server.test_reader_role import make_role
 
+from scope_proto.scope.v1 import task_pb2
 from scope_server.store.rollups.packed import HOURS, MINUTES
 
 DASHBOARDS = dashboards()
@@ -187,8 +188,13 @@ async def test_a_log_has_the_newest_rows(laid: Laid) -> None:
 
 
 async def test_annotations_have_times(told: tuple[Line, Any]) -> None:
-    """Tasks, losses and annotations are marked on every dashboard, the last with their labels as tags."""
+    """Tasks, losses, times without a recording and annotations are marked on every dashboard, the last with their
+    labels as tags."""
     line, connection = told
+    left = Run()
+    await line.send(left.start(origin=task_pb2.ORIGIN_AGENT))
+    await line.send(left.end({}, end=task_pb2.TASK_END_SHUTDOWN))
+    line.query(f"UPDATE store.tasks SET wanted = true WHERE task_id = '{left.task_id}' RETURNING 1")
     asked = last(RANGES["minutes"], **EVERY)
     line.query(
         "INSERT INTO store.annotations (id, time, text, labels) VALUES"
@@ -198,7 +204,9 @@ async def test_annotations_have_times(told: tuple[Line, Any]) -> None:
     for annotation in next(iter(DASHBOARDS.values())).annotations:
         columns, rows = _rows(connection, asked.query(annotation.query))
         assert columns == ["time", "timeend", "text", "tags"]
-        assert rows or annotation.name == "Gaps"
+        assert rows, annotation.name
+        if annotation.name == "Gaps":
+            assert [row[2] for row in rows] == ["syscalls was not recorded on stand-in: shutdown"]
         if annotation.name == "Annotations":
             assert [row[1:] for row in rows] == [(None, "step 1200", "epoch=3,run=a")]
 
