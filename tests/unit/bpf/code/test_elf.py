@@ -4,7 +4,6 @@ import os
 import platform
 import random
 import re
-import struct
 import subprocess
 import sys
 import tracemalloc
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.sparse_files import claiming
 
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.function_starts import FunctionStarts
@@ -183,25 +183,6 @@ def test_installed_libraries() -> None:
     assert found
     assert {Path(path).name for path in found} == {"libc.so.6"}
     assert all(Path(path).exists() for path in found)
-
-
-def claiming(path: Path, size: int) -> FileIO:
-    """A file with almost no data, whose tables are each said to take nearly all of its `size` bytes."""
-    kinds = {".text": 1, ".symtab": 2, ".strtab": 3, ".dynsym": 11, ".dynstr": 3}
-    kinds |= {".eh_frame": 1, ".rela.dyn": 4, ".note.stapsdt": 7, ".plt": 1, ".names": 3}
-    names = b"\0" + b"".join(name.encode() + b"\0" for name in kinds)
-    begin, headers, texts = 1 << 14, 1 << 13, 1 << 12
-    sections = [bytes(64)]
-    for name, kind in kinds.items():
-        where = (texts, len(names)) if name == ".names" else (begin, size - begin)
-        sections.append(struct.pack("<2I4Q2I2Q", names.index(name.encode()), kind, 2, begin, *where, 0, 0, 1, 24))
-    part = struct.pack("<2I6Q", 1, 5, begin, begin, begin, size - begin, size - begin, 4096)
-    begins = struct.pack("<2HI3QI6H", 3, 62, 1, 0, 64, headers, 0, 64, 56, 1, 64, len(sections), len(kinds))
-    file = FileIO(path, "w+")
-    file.truncate(size)
-    for at, data in ((0, b"\x7fELF\2\1\1" + bytes(9) + begins + part), (texts, names), (headers, b"".join(sections))):
-        os.pwrite(file.fileno(), data, at)
-    return file
 
 
 def test_a_sparse_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
