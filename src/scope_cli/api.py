@@ -402,6 +402,7 @@ class StreamColumn(TypedDict):
     meaning: str
     hex: bool
     stack: bool
+    cut_if: str | None
     codes: Literal["error", "signal"] | None
 
 

@@ -6,7 +6,7 @@ import type { Row } from "../api/answers";
 import { kindOf, measured, ordered, type Stream } from "../api/columns";
 import { filterOf } from "../parts/grammar";
 import { also } from "../parts/complete";
-import { cell, moment } from "../parts/format";
+import { cell, cellOf, moment } from "../parts/format";
 import { meaning } from "../parts/meaning";
 import { named } from "../parts/process";
 import { useAddress } from "../parts/search";
@@ -55,7 +55,7 @@ export function Details({ stream, row, close }: Props) {
             <tbody>
               {ordered(stream).map((column) => {
                 const value = row[column.name];
-                const text = cell(value, column.unit, column.hex);
+                const text = cellOf(row, column);
                 return (
                   <tr key={column.name}>
                     <td>

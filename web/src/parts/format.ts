@@ -1,4 +1,6 @@
 /** Numbers, lengths of time and sizes as people read them. */
+import type { Row } from "../api/answers";
+import type { Column } from "../api/columns";
 
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const LENGTHS: [number, string][] = [
@@ -54,6 +56,14 @@ export function cell(value: unknown, unit = "", hex = false): string {
   if (typeof value === "number") return hex ? `0x${value.toString(16)}` : unit ? quantity(value, unit) : String(value);
   if (Array.isArray(value)) return value.length > 24 ? `[${value.length}]` : value.map((one) => cell(one)).join(" ");
   return visible(String(value));
+}
+
+/** A value of a row as a line of text, with dots where it was cut. */
+export function cellOf(row: Row, { name, unit, hex, cut_if }: Pick<Column, "name" | "unit" | "hex" | "cut_if">): string {
+  const value = row[name];
+  const text = cell(value, unit, hex);
+  if (!cut_if || !row[cut_if] || value === null || value === undefined) return text;
+  return Array.isArray(value) ? `${text} ...` : `...${text}`;
 }
 
 // Of watched programs: what turns the direction of text, or cannot be seen, is shown as a code instead.

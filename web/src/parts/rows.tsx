@@ -3,7 +3,7 @@ import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 
 import type { Row } from "../api/answers";
 import { type Column, kindOf } from "../api/columns";
-import { cell, clock, moment } from "./format";
+import { cell, cellOf, clock, moment } from "./format";
 import { meaning } from "./meaning";
 import "./rows.css";
 
@@ -78,7 +78,7 @@ export function Rows({ rows, columns, label, more, onOpen, height = 420 }: Props
                 {cell(row.hostname)}
               </div>
               {columns.map((column) => {
-                const text = cell(row[column.name], column.unit, column.hex);
+                const text = cellOf(row, column);
                 return (
                   <div role="gridcell" key={column.name} className={isNumber(column) ? "number clip" : "clip"} title={text}>
                     {text}

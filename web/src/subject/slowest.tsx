@@ -8,7 +8,7 @@ import { json } from "../api/client";
 import { kindOf, ordered } from "../api/columns";
 import { OpenedRow, useOpen } from "../explore/opened";
 import { useAsked } from "../parts/asked";
-import { cell, clock, duration, visible } from "../parts/format";
+import { cell, cellOf, clock, duration, visible } from "../parts/format";
 import { whyOf } from "../parts/request";
 import { said } from "../parts/said";
 import { Empty, Shown } from "../parts/states";
@@ -57,7 +57,7 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
                   ),
                 },
                 { name: t`Program`, show: ({ row }) => cell(row.comm) },
-                named !== undefined && { name: named.name, className: "break mono", show: ({ row }) => cell(row[named.name]) },
+                named !== undefined && { name: named.name, className: "break mono", show: ({ row }) => cellOf(row, named) },
                 { name: t`took`, number: true, show: ({ row, longer_ns }) => <>{duration(Number(row[column] ?? 0))} <span className="soft">+{duration(longer_ns)}</span></> },
                 { name: t`What differs from the median one`, className: "break", show: ({ differs }) => differs.map((one) => visible(said(i18n, one.sentence, UNUSUAL))).join("; ") || "–" },
                 {

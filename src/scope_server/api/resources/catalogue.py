@@ -29,6 +29,9 @@ class StreamColumn(Answer):
     meaning: str
     hex: bool = Field(description="values are shown in hexadecimal")
     stack: bool = Field(description="the texts are call stacks, outermost frame first, separated by semicolons")
+    cut_if: str | None = Field(
+        description="the column that is true in rows in which this path lacks its beginning, or this list its end"
+    )
     codes: CodesName | None = Field(description="whose names its numbers have: a filter takes them")
 
 
@@ -97,6 +100,7 @@ def _column(column: TypedColumn) -> StreamColumn:
         meaning=column.meaning,
         hex=column.hex,
         stack=column.stack,
+        cut_if=column.cut_if or None,
         codes=_NAMES[column.codes] if column.codes else None,
     )
 
