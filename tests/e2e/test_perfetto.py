@@ -8,7 +8,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -322,8 +322,8 @@ def test_arrows_lead_from_lookups_to_their_queries(tmp_path: Path) -> None:
 
 
 def test_requests_to_disks(tmp_path: Path) -> None:
-    """Each request is a slice of a disk below its process, as long as it was in the device, though seven are there at
-    once."""
+    """Each request is a slice of a disk below its process, as long as it was in the device, though several are there
+    at once."""
     if not shutil.which("fio"):
         pytest.skip("fio is not installed; `deploy/install-packages.sh test` installs it")
     with loop_disk(tmp_path / "disk") as disk:
@@ -334,12 +334,11 @@ def test_requests_to_disks(tmp_path: Path) -> None:
     places = Counter(timeline.place(track) for track, *_ in timeline.slices)
     ((place, _),) = places.most_common(1)
     its = [row for row in rows["block"] if requests.format(**row) == place]
-    assert sum(row["bytes"] for row in its) == 4 << 20, "neighbours may be merged"
-    begun = [row["ktime_ns"] - row["device_ns"] for row in its]
-    together = [[row for row in its if row["ktime_ns"] - row["device_ns"] <= at < row["ktime_ns"]] for at in begun]
-    most = max(together, key=len)
-    at_once = len(most)
-    assert 1 < at_once <= 7, most
+    # fio's seven at once, whose neighbours may be merged; on a busy machine, what it has the page cache write, too.
+    assert sum(row["bytes"] for row in its) >= 4 << 20
+    begun = [(row["ktime_ns"] - row["device_ns"], 1) for row in its]
+    at_once = max(accumulate(step for _, step in sorted([*begun, *((row["ktime_ns"], -1) for row in its)])))
+    assert at_once > 1
     lanes = {track for track, *_ in timeline.slices if timeline.place(track) == place}
     assert at_once <= len(lanes) <= at_once * (os.cpu_count() or 1), "each CPU has its rows"
 
