@@ -334,8 +334,8 @@ def test_requests_to_disks(tmp_path: Path) -> None:
     places = Counter(timeline.place(track) for track, *_ in timeline.slices)
     ((place, _),) = places.most_common(1)
     its = [row for row in rows["block"] if requests.format(**row) == place]
-    # fio has seven at once, whose neighbours may be merged. On a busy machine, 51 were at once in one run, and in another
-    # its process had 3.5 MB more; why is not known, so neither is bounded here.
+    # fio has seven at once, whose neighbours may be merged. On a busy machine, 51 were at once in one run, and in
+    # another its process had 3.5 MB more; why is not known, so neither is bounded here.
     assert sum(row["bytes"] for row in its) >= 4 << 20
     begun = [(row["ktime_ns"] - row["device_ns"], 1) for row in its]
     at_once = max(accumulate(step for _, step in sorted([*begun, *((row["ktime_ns"], -1) for row in its)])))
