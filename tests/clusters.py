@@ -1,6 +1,6 @@
 """Clusters of PostgreSQL whose database has the schema: copies of one below build/clusters, until `make clean`.
 
-It is made once for all workers and later sessions: initdb and the schema take as long as starting ten copies.
+It is made once for all workers and later sessions, since initdb and the schema take seconds.
 """
 
 import fcntl

@@ -321,25 +321,25 @@ def test_arrows_lead_from_lookups_to_their_queries(tmp_path: Path) -> None:
     assert len(expected) == 2 * 5
 
 
+@pytest.mark.alone  # beside many tests, its process had up to 3.5 MB more of requests, 51 at once; why is not known
 def test_requests_to_disks(tmp_path: Path) -> None:
-    """Each request is a slice of a disk below its process, as long as it was in the device, though several are there
-    at once."""
+    """Each request is a slice of a disk below its process, as long as it was in the device, though seven are there at
+    once."""
     if not shutil.which("fio"):
         pytest.skip("fio is not installed; `deploy/install-packages.sh test` installs it")
     with loop_disk(tmp_path / "disk") as disk:
+        Path("/sys/block", Path(disk).name, "queue/nomerges").write_text("2")  # neighbours stay requests of their own
         job = ["--name=both", "--rw=randrw", "--size=4m", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=7"]
         timeline, rows = _drawn(tmp_path, "block", "--", "fio", *job, f"--filename={disk}")
     requests = "{pid}/disk {disk}/requests"
     assert timeline.placed() == _slices(rows["block"], requests, "{operation}", "device_ns", ending=True)
     places = Counter(timeline.place(track) for track, *_ in timeline.slices)
-    ((place, _),) = places.most_common(1)
+    ((place, count),) = places.most_common(1)
     its = [row for row in rows["block"] if requests.format(**row) == place]
-    # fio has seven at once, whose neighbours may be merged. On a busy machine, 51 were at once in one run, and in
-    # another its process had 3.5 MB more; why is not known, so neither is bounded here.
-    assert sum(row["bytes"] for row in its) >= 4 << 20
+    assert (count, {row["bytes"] for row in its}) == (1024, {4096})
     begun = [(row["ktime_ns"] - row["device_ns"], 1) for row in its]
     at_once = max(accumulate(step for _, step in sorted([*begun, *((row["ktime_ns"], -1) for row in its)])))
-    assert at_once > 1
+    assert 1 < at_once <= 7
     lanes = {track for track, *_ in timeline.slices if timeline.place(track) == place}
     assert at_once <= len(lanes) <= at_once * (os.cpu_count() or 1), "each CPU has its rows"
 

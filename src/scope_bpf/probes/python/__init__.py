@@ -36,14 +36,14 @@ _STACK_ID = Column(
 )
 
 
-def _inclusive(time: str) -> tuple[Sum, Inclusive]:
+def _times(time: str) -> tuple[Sum, Inclusive]:
     """The time of a line, and that with the lines below it in the stack of Python functions."""
     return Sum(time), Inclusive("stack", time, "python")
 
 
 _BY_LINE = Table(
     ("comm", "python"),
-    (Count(), *_inclusive("duration_ns")),
+    (Count(), *_times("duration_ns")),
     title="sampled time by line, its own and inclusive, of interpreters whose calls are not recorded",
 )
 
@@ -204,7 +204,7 @@ PROBE = Probe(
             summary=Summary(),
             made=Made(resolved=_SAMPLED),
             shown=Shown(
-                tables=(replace(_BY_LINE, cells=(Sum("count"), *_inclusive("total_ns"))),),
+                tables=(replace(_BY_LINE, cells=(Sum("count"), *_times("total_ns"))),),
                 flame=Flame(weight="total_ns", title="sampled time, by Python stack"),
             ),
             rollup=Rollup(count="count", measured="total_ns"),
