@@ -1,9 +1,10 @@
 """The server that is measured, in its own process, with its own PostgreSQL; or one that receives, and writers."""
 
+import random
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +24,7 @@ from scope_wire.endpoint import Endpoint
 from scope_wire.identity import Holder
 
 _READY_S = 60.0
+_SERVICES = ("http", "ingest", "enrol")
 _TICKS_A_SECOND = 100  # USER_HZ, see proc(5)
 _JOINED = """
 INSERT INTO store.members (key_digest, machine_id, hostname, expires, confirmed) VALUES (%s, %s, '', %s, true)"""
@@ -45,7 +47,7 @@ class FleetServer:
     def __init__(self, folder: Path, sessions: int, redis: str = "", writers: int = 2) -> None:
         self._folder, self._flag = folder, Flag()
         self._postgres = PrivatePostgres(folder / "postgres")
-        self._ports = {name: _free_port() for name in ("http", "ingest", "enrol")}
+        self._ports = dict(zip(_SERVICES, _free_ports(), strict=False))
         self._sessions = sessions
         self._redis, self._writers = redis, writers if redis else 0
         self.authority = Authority(folder / "authority")
@@ -55,9 +57,11 @@ class FleetServer:
         self._children: list[Child] = []
 
     def __enter__(self) -> Self:
-        self._cleanup.enter_context(self._postgres)
-        self._cleanup.callback(self.stop)
-        self.start()
+        with ExitStack() as cleanup:
+            cleanup.enter_context(self._postgres)
+            cleanup.callback(self.stop)
+            self.start()
+            self._cleanup = cleanup.pop_all()
         return self
 
     def __exit__(
@@ -73,8 +77,7 @@ class FleetServer:
         """
         self._start("server", self._ports, ["--role", "receive"] if self._redis else [])
         for number in range(1, self._writers + 1):
-            ports = {name: _free_port() for name in self._ports}
-            self._start(f"writer{number}", ports, ["--role", "write"])
+            self._start(f"writer{number}", dict.fromkeys(_SERVICES, 0), ["--role", "write"])
 
     def _start(self, name: str, ports: Mapping[str, int], own: Sequence[str]) -> None:
         state = self._folder / name
@@ -86,7 +89,7 @@ class FleetServer:
         child = Child.of_scope("server", arguments, self._folder / f"{name}.log", {})
         self._children.append(child)
         child.start(self._flag)
-        client = Client(Access(f"http://127.0.0.1:{ports['http']}", socket=str(state / "api.sock")))
+        client = Client(Access(self.url, socket=str(state / "api.sock")))
         end = time.monotonic() + _READY_S
         while not _healthy(client):
             if child.pid is None or time.monotonic() > end:
@@ -159,7 +162,14 @@ def _cpu_s(pid: int | None, *, of_ended: bool = False) -> float:
     return 0.0
 
 
-def _free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports() -> Iterator[int]:
+    """Loopback ports that nobody listens on, each another, below those that the kernel gives to connections: one of
+    these could take it before the server has it, or while it is stopped."""
+    end = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    return filter(_is_free, random.sample(range(end // 2, end), k=end - end // 2))
+
+
+def _is_free(port: int) -> bool:
+    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False

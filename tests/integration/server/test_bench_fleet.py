@@ -14,6 +14,8 @@ from scope_cli.bench_fleet.fleet import Fleet
 from scope_cli.bench_fleet.measure import delays, idle, returned
 from scope_cli.bench_fleet.rows import Rows
 from scope_cli.bench_fleet.server import FleetServer
+from scope_cli.errors import CommandError
+from scope_server.store.postgres.leftovers import processes_in
 
 AGENTS = 31
 PATIENCE_S = 120.0
@@ -27,6 +29,14 @@ def server(request: pytest.FixtureRequest) -> Iterator[FleetServer]:
         if request.param == "with writers":
             redis = stack.enter_context(RedisServer(folder / "redis")).url
         yield stack.enter_context(FleetServer(folder, AGENTS + 1, redis))
+
+
+def test_a_server_that_does_not_start_leaves_no_database(tmp_path: Path) -> None:
+    """What was started for it ends with the error."""
+    folder = tmp_path / "bench"
+    with pytest.raises(CommandError, match="the server does not start"), FleetServer(folder, sessions=-1):
+        pass
+    assert not processes_in(folder / "postgres" / "data")
 
 
 async def test_a_small_fleet(server: FleetServer, tmp_path: Path, request: pytest.FixtureRequest) -> None:
