@@ -10,6 +10,8 @@ from itertools import pairwise
 
 from deploy.grafana.panels import Annotation, Panel, Sql, Variable
 
+from scope_catalogue.catalogue import streams
+
 FROM, TO = "$__timeFrom()::timestamptz", "$__timeTo()::timestamptz"
 RECENT_MINUTES = 5
 _RECENT = f"greatest({FROM}, {TO} - interval '{RECENT_MINUTES} min'), {TO}"
@@ -136,6 +138,13 @@ def log(stream: str, columns: str, where: str = "true", whole: bool = False) -> 
 ) AS r LIMIT 500""",
         console=_page(stream),
     )
+
+
+def marked(stream: str, name: str) -> str:
+    """A column's paths or lists, with ... where the beginning of the one or the end of the other was cut."""
+    column = streams()[stream].by_name[name]
+    with_dots = f"array_append({name}, '...')" if column.type.startswith("list") else f"'...' || {name}"
+    return f"CASE WHEN {column.cut_if} <> 0 THEN {with_dots} ELSE {name} END"
 
 
 def recent(stream: str, select: str, group: str, order: str, where: str = CHOSEN) -> Sql:

@@ -14,6 +14,7 @@ from deploy.grafana.queries import (
     TO,
     comms,
     log,
+    marked,
     mean,
     now,
     of_machines,
@@ -171,7 +172,10 @@ DASHBOARD = Dashboard(
                         "table",
                         (
                             log(
-                                "ollama_model", "path, duration_ns, file_bytes, read_bytes, read_ns, map_ns", whole=True
+                                "ollama_model",
+                                f"{marked('ollama_model', 'path')} AS path, duration_ns, file_bytes, read_bytes,"
+                                " read_ns, map_ns",
+                                whole=True,
                             ),
                         ),
                         units=_NANOSECONDS

@@ -12,9 +12,12 @@ from deploy.grafana.queries import (
     TASKS,
     comms,
     log,
+    marked,
     recent,
     series,
 )
+
+_STARTED = f"filename, {marked('exec', 'args')} AS args, {marked('exec', 'cwd')} AS cwd, ret"
 
 
 def _rate(name: str, by: str) -> str:
@@ -145,7 +148,7 @@ DASHBOARD = Dashboard(
                     "short",
                     stacked=True,
                 ),
-                wide(Panel("Started programs", "table", (log("exec", "filename, args, cwd, ret"),), ABOUT_RECENT)),
+                wide(Panel("Started programs", "table", (log("exec", _STARTED),), ABOUT_RECENT)),
                 wide(
                     Panel(
                         "Ended processes",

@@ -53,6 +53,8 @@ def _value(name: str, type_: pa.DataType, number: int) -> Any:
         return f"main;run;step {number % 3}"
     if pa.types.is_dictionary(type_) or pa.types.is_string(type_):
         return f"{name} {number % 3}"
+    if name.endswith("_truncated"):
+        return number % 2
     if pa.types.is_boolean(type_):
         return number % 2 == 0
     return 1000 * (number + 1) if type_.bit_width >= 64 else number + 1

@@ -187,6 +187,25 @@ async def test_a_log_has_the_newest_rows(laid: Laid) -> None:
             assert [row[:1] for row in told] == newest
 
 
+async def test_cut_texts_are_marked(told: tuple[Line, Any]) -> None:
+    """Dots are before what is left of a path, and after what is left of a list, as in `scope trace`."""
+    _, connection = told
+    asked = last(RANGES["minutes"], **EVERY)
+    paths, folders = ({f"{dots}{name} {n}" for dots in ("", "...") for n in range(3)} for name in ("path", "cwd"))
+    shown = {
+        ("Log of opened files", "path"): paths,
+        ("Share of opened files", "name"): paths,
+        ("Loaded models", "path"): paths,
+        ("Started programs", "cwd"): folders,
+        ("Started programs", "args"): {("a", "b"), ("a", "b", "...")},
+    }
+    for (title, name), texts in shown.items():
+        (query,) = [query for _, panel, query in _panels(Sql) if panel.title == title and not query.series]
+        columns, rows = _rows(connection, asked.query(query.text))
+        found = [row[columns.index(name)] for row in rows]
+        assert {tuple(text) if isinstance(text, list) else text for text in found} == texts, title
+
+
 async def test_annotations_have_times(told: tuple[Line, Any]) -> None:
     """Tasks, losses, times without a recording and annotations are marked on every dashboard, the last with their
     labels as tags."""
