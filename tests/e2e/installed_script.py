@@ -1,6 +1,7 @@
 """Runs in namespaces of its own, see test_installed_fleet.py: six machines on one bridge, two with servers that
 `scope install` has set up, three with agents, one with PostgreSQL. Prints what it saw as JSON."""
 
+import atexit
 import json
 import os
 import shutil
@@ -96,6 +97,13 @@ def until(what: str, condition: Callable[[], Any]) -> Any:
     raise RuntimeError(f"waited in vain for {what}: {failed}\n{(FOLDER / 'log').read_text()[-8000:]}")
 
 
+def serve_front() -> None:
+    """Starts nginx on the first machine. However the script ends, nginx ends its workers: its own death leaves them."""
+    front = first.serve("nginx", "-g", "daemon off;")
+    atexit.register(front.wait, 60)
+    atexit.register(front.terminate)  # the last one is called first
+
+
 def json_of(machine: Machine, *words: str) -> Any:
     return json.loads(machine.scope(*words, "--json"))
 
@@ -155,7 +163,7 @@ second.run("cp", "-r", str(FOLDER / "authority"), "/var/lib/scope-server/authori
 first.serve(PROGRAM, "server")
 other = second.serve(PROGRAM, "server")
 first.run("nginx", "-t")
-front = first.serve("nginx", "-g", "daemon off;")
+serve_front()
 for each in (first, second):
     until(f"the server on {each.name}", lambda each=each: json_of(each, "nodes") == [])
 
@@ -187,6 +195,4 @@ seen["books"] = [
     for task in curl(agents[0], "/api/v1/tasks", "--header", f"Authorization: Bearer {token}")["tasks"]
     for books in task["streams"]
 ]
-front.terminate()  # it ends its workers, which its own death would leave
-front.wait(60)
 print(json.dumps(seen))
