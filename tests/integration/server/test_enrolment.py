@@ -277,7 +277,7 @@ async def test_renewal_and_end(start_server: StartServer, monkeypatch: pytest.Mo
     monkeypatch.setattr(signing, "LIFETIME", timedelta(seconds=8))
     monkeypatch.setattr(register, "LIFETIME", timedelta(seconds=8))
     async with start_server() as server:
-        agent = StandInAgent()
+        agent = StandInAgent().quiet()
         async with agent.attending(server):
             await until(lambda: asyncio.sleep(0, agent.renewals), bool)
             await until(lambda: asyncio.sleep(0, agent.status), bool)

@@ -67,7 +67,7 @@ async def test_what_a_restored_database_lacks_is_counted_as_lost(
 ) -> None:
     """If the database is replaced by an older copy under a running server, sessions begin again; acknowledged events
     that the copy lacks are lost, with their times, in log and notes, once. What was not acknowledged comes again."""
-    agent = StandInAgent()
+    agent = StandInAgent().quiet()
     async with start_server() as server:
         async with agent.attending(server) as channel, uploading(agent, channel) as call:
             run = await recorded(server, agent)
@@ -98,7 +98,7 @@ async def test_what_a_restored_database_lacks_is_counted_as_lost(
 
 async def test_what_is_stored_ahead_of_its_answer_is_not_counted(start_server: StartServer) -> None:
     """A database that has all that was acknowledged, and more, has lost nothing."""
-    agent = StandInAgent()
+    agent = StandInAgent().quiet()
     async with start_server() as server:
         async with agent.attending(server) as channel, uploading(agent, channel) as call:
             run = await recorded(server, agent)
@@ -114,7 +114,7 @@ async def test_tables_that_are_restored_in_their_place_are_noticed(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While a counter of the database is missing, the server goes on; when it went backwards, sessions begin again."""
-    agent, earlier = StandInAgent(), itertools.count(-1_000_000)
+    agent, earlier = StandInAgent().quiet(), itertools.count(-1_000_000)
 
     async def went_back() -> str:
         server.query("SELECT setval('store.batch_ids', %s)", -next(earlier))  # lower than at any question before
@@ -149,7 +149,7 @@ async def test_a_task_stopped_after_the_copy_stays_stopped(
 ) -> None:
     """A task that was stopped after the copy was taken is not started again, whether its agent still knows it or not;
     one that ran goes on, and one that is started after the restore is started."""
-    agent = StandInAgent()
+    agent = StandInAgent().quiet()
     async with start_server() as server:
         async with agent.attending(server):
             stopped, running = await server.start(), await server.start()
@@ -179,7 +179,7 @@ async def _states(agent: StandInAgent) -> dict[str, int]:
 async def test_a_stream_learnt_after_the_copy_is_made_again(start_server: StartServer, copy: Database) -> None:
     """A stream that agents described after the copy was taken has its table again, and its description: the next server
     knows it, too."""
-    stream, agent = replace(streams()["syscall"], name="from_the_future", probe="oracle"), StandInAgent()
+    stream, agent = replace(streams()["syscall"], name="from_the_future", probe="oracle"), StandInAgent().quiet()
     async with start_server() as server:
         async with agent.attending(server) as channel, uploading(agent, channel) as call:
             run = await recorded(server, agent)

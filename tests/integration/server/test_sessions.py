@@ -158,8 +158,7 @@ async def test_a_conflict_is_forgotten(start_server: StartServer, monkeypatch: p
 
 async def test_an_agent_that_comes_again_replaces_its_old_session(start_server: StartServer) -> None:
     """An agent that reconnects replaces its old session, because the old connection may be broken."""
-    agent = StandInAgent()
-    again = StandInAgent()
+    agent, again = StandInAgent().quiet(), StandInAgent()
     again.installation = agent.installation
     async with start_server() as server, agent.attending(server), again.attending(server):
         await until(lambda: _status(agent), lambda status: status is Code.UNAVAILABLE)
@@ -196,10 +195,10 @@ async def test_a_copied_installation_is_refused(start_server: StartServer) -> No
 
 
 @pytest.mark.usefixtures("soon")
-@pytest.mark.parametrize(("life", "every_s"), [(b"one", 0.1), (b"two", None)])
+@pytest.mark.parametrize(("life", "every_s"), [(b"one", 3600.0), (b"two", None)])
 async def test_an_agent_returns(start_server: StartServer, life: bytes, every_s: float | None) -> None:
     """The same process that connects again, and another one if the first no longer answers, replaces the session."""
-    agent = StandInAgent()
+    agent = StandInAgent().quiet()
     again = replaced(agent)
     agent.life, again.life, agent.every_s = b"one", life, every_s
     async with start_server() as server, agent.attending(server), again.attending(server):
