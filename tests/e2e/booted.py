@@ -37,6 +37,7 @@ mount --bind $script test
 mount -t proc proc proc && mount -t sysfs sysfs sys && mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t bpf -o mode=0700 bpf sys/fs/bpf && mount -t tracefs tracefs sys/kernel/tracing
 mount -t tmpfs tmpfs run && mount --rbind /dev dev
+mount -t tmpfs tmpfs dev/shm  # with RemoveIPC=, systemd deletes there what belongs to the number of a service's user
 ln -sf /opt/python/bin/{Path(sys.executable).resolve().name} opt/scope/.venv/bin/python
 ln -sf python opt/scope/.venv/bin/python3
 sed -i 's#^home = .*#home = /opt/python/bin#' opt/scope/.venv/pyvenv.cfg
