@@ -13,6 +13,7 @@ import pytest
 from tests.llm.node import node_folder
 from tests.llm.runs import CACHE, going_on, recorded_run, serving, stopped
 from tests.llm.tiny_model import write
+from tests.probes.missed_switch import record_with_a_missed_switch
 from tests.probes.recording import Record, Recording
 
 SPLIT = ("on_cpu_ns", "run_queue_ns", "blocked_ns", "stopped_ns", "unknown_ns")
@@ -302,6 +303,22 @@ def test_the_contexts_of_node_llama_cpp(record: Record, model: Path, tmp_path: P
     assert all(row["result"] == 0 for row in recorded.rows("llama_decode"))
     assert_parts_add_up(recorded)
     assert_tokens_belong_to_requests(recorded)
+
+
+def test_a_switch_that_is_not_seen(workload: Callable[[str], str], tmp_path: Path) -> None:
+    """The time around a switch that the programs missed is unknown, in batch and token, and both count as incomplete;
+    the rest of the call is explained, and so is the next call."""
+    recorded, incomplete = record_with_a_missed_switch(
+        "llama", {}, [workload("operators"), str(tmp_path / "told"), "stops"]
+    )
+    assert_parts_add_up(recorded)
+    batches, tokens = recorded.rows("llama_decode"), recorded.rows("llama_token")
+    for half, other_half, whole in (batches, tokens):
+        assert min(half["on_cpu_ns"], half["stopped_ns"], half["unknown_ns"]) > 0
+        assert min(other_half["on_cpu_ns"], other_half["unknown_ns"]) > 0
+        assert min(whole["on_cpu_ns"], whole["stopped_ns"]) > 0
+    for stream, rows in (("llama_decode", batches), ("llama_token", tokens)):
+        assert incomplete[stream] == sum(row["unknown_ns"] > 0 for row in rows) >= 2
 
 
 def test_operators_of_a_token(record: Record, workload: Callable[[str], str], tmp_path: Path) -> None:

@@ -1,26 +1,18 @@
 """`span`: each call of the declared functions is recorded as the program itself tells it, and no program is harmed."""
 
 import json
-import os
-import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
+from tests.probes.missed_switch import record_with_a_missed_switch
+from tests.probes.recording import ONE_INTERVAL_MS, Record
 
-from scope_bpf.binding.object import BpfObject
 from scope_bpf.capture import slowdown
-from scope_bpf.capture.batch import Batch, RawBatch
-from scope_bpf.capture.command import HeldCommand
-from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import FunctionNotFound
-from scope_bpf.probes import probe_named
-from scope_catalogue.options import parse_options
 
 WORKLOADS = Path(__file__).parent / "workloads"
 
@@ -155,48 +147,15 @@ def test_where_the_time_of_a_call_went(record: Record, workload: Callable[[str],
 def test_a_switch_that_is_not_seen(workload: Callable[[str], str]) -> None:
     """The time around a switch that the programs missed is unknown, and the call counts as incomplete; the rest of the
     call is explained, and so is the next call."""
-    probe, recorded = probe_named("span"), Recording()
-    held = HeldCommand([workload("spans"), "stops"])
-    options = parse_options(probe.options, {"functions": ["spans:stops"], "where": True})
-
-    def take(batches: Iterable[Batch]) -> None:
-        for batch in batches:
-            assert isinstance(batch, RawBatch)
-            recorded.add(batch)
-
-    try:
-        with Tracer(probe, options, Target(pid=held.pid), command=held.path) as tracer:
-            tracer.start()
-            held.release()
-            assert tracer._programs
-            programs = tracer._programs.object
-            for change in (lambda: _detach(programs, "where_switch"), lambda: programs.attach("where_switch"), bool):
-                while Path(f"/proc/{held.pid}/stat").read_text().split()[2] != "T":
-                    take(tracer.poll(10))
-                change()
-                os.kill(held.pid, signal.SIGCONT)
-                while Path(f"/proc/{held.pid}/stat").read_text().split()[2] == "T":
-                    take(tracer.poll(10))
-            while held.poll() is None:
-                take(tracer.poll(10))
-            take(tracer.finish())
-            incomplete = tracer.accounts()["span"].incomplete
-    finally:
-        held.close()
+    options = {"functions": ["spans:stops"], "where": True}
+    recorded, incomplete = record_with_a_missed_switch("span", options, [workload("spans"), "stops"])
     rows = recorded.rows("span")
     assert all(sum(row[part] for part in PARTS) == row["duration_ns"] for row in rows)
     half, other_half, whole = rows
     assert half["on_cpu_ns"] >= 4 * MS and half["stopped_ns"] > 0 and half["unknown_ns"] >= 4 * MS
     assert other_half["on_cpu_ns"] >= 4 * MS and other_half["unknown_ns"] >= 4 * MS
     assert whole["on_cpu_ns"] >= 8 * MS and whole["stopped_ns"] > 0
-    assert incomplete == sum(row["unknown_ns"] > 0 for row in rows)
-
-
-def _detach(object_: BpfObject, program: str) -> None:
-    fd = object_.program_fd(program)
-    for link in object_._links:
-        if link.program_fd == fd:
-            link.close()
+    assert incomplete["span"] == sum(row["unknown_ns"] > 0 for row in rows)
 
 
 @pytest.mark.alone  # likewise

@@ -1,6 +1,8 @@
-// A stand-in for llama.cpp with operators of ggml, and for a GPU's driver. Usage: operators FILE
+// A stand-in for llama.cpp with operators of ggml, and for a GPU's driver. Usage: operators FILE [stops]
 // Writes of each token, in ns: the time on a CPU in each kind of operator, and the time of the wait for the GPU, from
-// inside and from outside.
+// inside and from outside. With `stops`, it makes three tokens, and stops itself (SIGSTOP) amid each call.
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
@@ -20,6 +22,8 @@ struct llama_batch {
 	int32_t **seq_id;
 	int8_t *logits;
 };
+
+static bool stops;
 
 static long now_ns(clockid_t clock)
 {
@@ -55,6 +59,8 @@ KEPT int llama_decode(void *context, struct llama_batch batch)
 
 		operators[i]();
 		printf("\"%s\": %ld, ", kinds[i], now_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns);
+		if (stops && i == 0)
+			raise(SIGSTOP);
 	}
 	return batch.n_tokens < 0 || !context;
 }
@@ -99,7 +105,8 @@ int main(int argc, char **argv)
 
 	if (argc < 2 || !freopen(argv[1], "w", stdout))
 		return 1;
-	for (int32_t position = 0; position < TOKENS; position++) {
+	stops = argc > 2;
+	for (int32_t position = 0; position < (stops ? 3 : TOKENS); position++) {
 		printf("{");
 		llama_decode(context, (struct llama_batch){.n_tokens = 1, .pos = &position, .logits = wanted});
 		llama_get_logits_ith(context, 0);
