@@ -90,20 +90,18 @@ def program(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.parametrize(
     ("without", "said"),
     [
-        ("", "rows in 1.0 s, none lost"),
+        ("", r"\n[1-9][\d,]* rows? in [\d.]+ s, none lost"),
         ("bpf", "scope: this process lacks CAP_BPF; run as root, or grant these capabilities"),
         ("perfmon", "scope: this process lacks CAP_PERFMON; run as root, or grant these capabilities"),
-        ("sys_ptrace", "0 rows in 1.0 s"),
-        ("checkpoint_restore", "0 rows in 1.0 s"),
-        ("dac_read_search", "0 rows in 1.0 s"),
+        ("sys_ptrace", r"\n0 rows in "),
+        ("checkpoint_restore", r"\n0 rows in "),
+        ("dac_read_search", r"\n0 rows in "),
     ],
 )
 def test_functions_of_another_users_program(without: str, said: str, program: subprocess.Popen[bytes]) -> None:
     """They are recorded with all capabilities, and not without one of them."""
     words = ("span", "bash:execute_command_internal", "--pid", str(program.pid), "--duration", "1")
-    told = scope(without, "trace", *words)
-    assert said in told
-    assert without or "\n0 rows" not in told
+    assert re.search(said, scope(without, "trace", *words))
 
 
 def test_what_is_set_aside_is_effective_for_calls_only(program: subprocess.Popen[bytes]) -> None:
