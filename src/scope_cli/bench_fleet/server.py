@@ -93,7 +93,8 @@ class FleetServer:
         end = time.monotonic() + _READY_S
         while not _healthy(client):
             if child.pid is None or time.monotonic() > end:
-                raise CommandError(f"the {name} does not start: {child.ending() if not child.pid else ''}")
+                why = f"it is not healthy after {_READY_S:g} s" if child.pid else child.ending()
+                raise CommandError(f"the {name} does not start: {why}")
             time.sleep(0.05)
 
     def stop(self) -> None:

@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 
 import { api, data } from "../api/client";
 import { nodes } from "../nodes/nodes.api";
-import { bytes, count, since } from "../parts/format";
+import { bytes, count } from "../parts/format";
 import { useLosses } from "../parts/losses";
 import type { Search } from "../parts/search";
 import { activeTasks } from "../tasks/tasks.api";
@@ -52,7 +52,6 @@ export function Facts() {
       </Fact>
       <Fact name={<Trans>Recorded since</Trans>} to="/explore">
         {stored.data?.oldest_day ?? "–"}
-        {stored.data?.oldest_day && <small> {since(stored.data.oldest_day)}</small>}
       </Fact>
     </dl>
   );
